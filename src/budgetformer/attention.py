@@ -1,0 +1,198 @@
+"""Self-attention that decides, for every input, how many heads it is worth and which ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from . import method
+from .execution import HeadWeights, TokenLayout, resolve
+
+
+@dataclass(kw_only=True)
+class AttentionOutput:
+    """``hidden`` like the input; ``decision`` None with full attention; ``maps`` (B, H, N, N) on request."""
+
+    hidden: Tensor
+    decision: method.HeadDecision | None
+    maps: Tensor | None
+
+
+def default_budget_net(width: int) -> nn.Module:
+    """``f``: Linear D→D, ReLU, Linear D→1."""
+    return nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1))
+
+
+def default_relevance_net(width: int, num_heads: int) -> nn.Module:
+    """``g``: Linear D→H."""
+    return nn.Linear(width, num_heads)
+
+
+class BudgetedSelfAttention(nn.Module):
+    """Multi-head self-attention with a budget of heads per input; a torch module usable in any network.
+
+    ``s = sigmoid(f(x̄))``, ``p = softmax((g(x̄) + noise) / τ)``, ``k = clamp(⌊s·H⌋, min_heads, H)`` heads are kept,
+    ``out = concat_h(gate_h · Attn_h(X)) W_O + b_O`` (see ``budgetformer.method``; arXiv 2604.22583).
+
+    Args:
+        hidden_size, num_heads: D and H; D must be a multiple of H.
+        selection: "straight_through" (0/1 gates) or "soft" (the paper's gates).
+        min_heads: heads at least; with 0 an input may pass the layer with the output bias only.
+        fixed_budget: a constant s instead of the budget net. budgeted=False: plain full attention.
+        sigma_max, tau_max, tau_min, gamma: noise and temperature over training.
+        pooling: ``(x_BND, mask_BN) -> (B, D)`` that feeds both nets; None is the mean over real tokens.
+        budget_net, relevance_net: modules (B, D) -> (B, 1) and (B, D) -> (B, H) in place of f and g.
+        dropout: on the attention weights. execution: how it is computed ("auto", "reference", "packed").
+
+    Training: set ``module.progress = t / T`` before each step (``BudgetSchedule`` does it in a Trainer) and add
+    ``method.budget_violation`` and ``method.negative_entropy`` of the decisions to the loss. Without a value,
+    training stays at t = 0; inference is always at t = T.
+
+    Example:
+        >>> layer = BudgetedSelfAttention(hidden_size=64, num_heads=8).eval()
+        >>> out = layer(torch.randn(2, 10, 64), budget=0.25)
+        >>> out.decision.heads_B
+        tensor([2, 2])
+    """
+
+    def __init__(
+        self,
+        *,
+        hidden_size: int,
+        num_heads: int,
+        selection: str = "straight_through",
+        min_heads: int = 1,
+        fixed_budget: float | None = None,
+        budgeted: bool = True,
+        sigma_max: float = 0.5,
+        tau_max: float = 2.0,
+        tau_min: float = 0.1,
+        gamma: float = 5.0,
+        pooling: Callable[[Tensor, Tensor], Tensor] | None = None,
+        budget_net: nn.Module | None = None,
+        relevance_net: nn.Module | None = None,
+        dropout: float = 0.0,
+        execution: str = "auto",
+    ) -> None:
+        super().__init__()
+        if hidden_size % num_heads:
+            raise ValueError(f"hidden_size must be a multiple of num_heads ({num_heads}), got {hidden_size}")
+        if not 0 <= min_heads <= num_heads:
+            raise ValueError(f"min_heads must lie between 0 and num_heads ({num_heads}), got {min_heads}")
+        if selection not in method.SELECTIONS:
+            raise ValueError(f"selection must be one of {', '.join(method.SELECTIONS)}, got {selection!r}")
+        if not (0 < tau_min <= tau_max):
+            raise ValueError(f"tau_min must be above 0 and at most tau_max ({tau_max}), got {tau_min}")
+        self.num_heads, self.min_heads, self.selection = num_heads, min_heads, selection
+        self.fixed_budget, self.budgeted = fixed_budget, budgeted
+        self.sigma_max, self.tau_max, self.tau_min, self.gamma = sigma_max, tau_max, tau_min, gamma
+        self.pooling, self.dropout, self.execution = pooling, dropout, execution
+        self.progress: float | None = None
+        self.qkv = nn.Linear(hidden_size, 3 * hidden_size)
+        self.output = nn.Linear(hidden_size, hidden_size)
+        self.budget_net: nn.Module | None = None
+        self.relevance_net: nn.Module | None = None
+        if budgeted:
+            self.budget_net = None if fixed_budget is not None else budget_net or default_budget_net(hidden_size)
+            self.relevance_net = relevance_net or default_relevance_net(hidden_size, num_heads)
+
+    @property
+    def weights(self) -> HeadWeights:
+        """The projection weights in the order that the execution paths take."""
+        return HeadWeights(
+            num_heads=self.num_heads,
+            qkv_weight=self.qkv.weight,
+            qkv_bias=self.qkv.bias,
+            output_weight=self.output.weight,
+            output_bias=self.output.bias,
+        )
+
+    def temperature(self, progress: float) -> float:
+        """τ at ``progress`` t/T."""
+        return method.temperature(progress, tau_min=self.tau_min, tau_max=self.tau_max, gamma=self.gamma)
+
+    def forward(
+        self,
+        x: Tensor,
+        mask: Tensor | None = None,
+        *,
+        layout: TokenLayout | None = None,
+        budget: float | Tensor | None = None,
+        max_budget: float | Tensor | None = None,
+        rescale_gates: bool = False,
+        policy: method.Policy | None = None,
+        keys: Tensor | None = None,
+        need_maps: bool = False,
+    ) -> AttentionOutput:
+        """Attend within ``x`` (B, N, D); ``mask`` (B, N) is true or 1 at real tokens, all of them by default.
+
+        ``budget`` replaces and ``max_budget`` caps the learned share, one number or one per input in (0, 1].
+        ``layout`` is for callers that pack tokens themselves: then ``x`` is as ``layout`` says.
+        """
+        path = resolve(self.execution, training=self.training and torch.is_grad_enabled())
+        own_layout = layout is None
+        if layout is None:
+            mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if mask is None else mask.bool()
+            layout = TokenLayout(mask, packed=path.PACKED)
+            x = layout.pack(x) if layout.packed else x
+        decision = self.decide(
+            x, layout, budget=budget, max_budget=max_budget, rescale_gates=rescale_gates, policy=policy, keys=keys
+        )
+        if decision is None:
+            gates_BH = torch.ones(len(layout.mask_BN), self.num_heads, device=x.device)
+            kept_BH = gates_BH.bool()
+        else:
+            kept_BH, gates_BH = decision.kept_BH, decision.gates_BH
+        dropout = self.dropout if self.training else 0.0
+        hidden, maps = path.attend(x, layout, self.weights, kept_BH, gates_BH, dropout=dropout, need_maps=need_maps)
+        if own_layout and layout.packed:
+            hidden = layout.unpack(hidden)
+        return AttentionOutput(hidden=hidden, decision=decision, maps=maps)
+
+    def decide(self, x: Tensor, layout: TokenLayout, **request: Any) -> method.HeadDecision | None:
+        """How many heads and which ones for every input of ``x``; None with full attention."""
+        if self.relevance_net is None:
+            return None
+        with torch.autocast(x.device.type, enabled=False):
+            pooled_BD = self._pool(x, layout)
+            scores_BH = _in_float32(self.relevance_net, pooled_BD)
+            if self.budget_net is None:
+                budget_B = pooled_BD.new_full((len(pooled_BD),), float(self.fixed_budget or 0.0))
+            else:
+                budget_B = method.budget(_in_float32(self.budget_net, pooled_BD).squeeze(-1))
+            progress = (self.progress or 0.0) if self.training else 1.0
+            noise_BH = torch.randn_like(scores_BH) if self.training and self.sigma_max > 0 else None
+            return method.decide(
+                budget_B,
+                method.noisy_scores(scores_BH, noise_BH, sigma_max=self.sigma_max, progress=progress),
+                selection=self.selection,
+                min_heads=self.min_heads,
+                tau=self.temperature(progress),
+                training=self.training,
+                asked=request.get("budget"),
+                max_budget=request.get("max_budget"),
+                rescale_gates=request.get("rescale_gates", False),
+                policy=request.get("policy"),
+                keys_B=request.get("keys"),
+            )
+
+    def _pool(self, x: Tensor, layout: TokenLayout) -> Tensor:
+        if self.pooling is not None:
+            return self.pooling(layout.unpack(x) if layout.packed else x, layout.mask_BN).float()
+        return layout.mean(x) if layout.packed else method.pooled_input(x, layout.mask_BN)
+
+
+def _in_float32(net: nn.Module, pooled_BD: Tensor) -> Tensor:
+    parameters = dict(net.named_parameters())
+    if all(p.dtype == torch.float32 for p in parameters.values()):
+        return net(pooled_BD).float()
+    return torch.func.functional_call(net, {k: v.float() for k, v in parameters.items()}, (pooled_BD,)).float()
+
+
+def budgeted_layers(module: nn.Module) -> Iterable[BudgetedSelfAttention]:
+    """The budgeted attention layers inside ``module``, in order."""
+    return (m for m in module.modules() if isinstance(m, BudgetedSelfAttention) and m.budgeted)

@@ -1,0 +1,65 @@
+"""Where the real tokens of a batch lie, and the weights of an attention layer by head.
+
+Legend: B inputs, N tokens with padding, T real tokens of the whole batch, D width, H heads, d = D / H.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadWeights:
+    """Weights of one layer, head-major: the rows of ``qkv_weight`` are q, k, v of head 0, then of head 1, and so on.
+
+    ``qkv_weight`` (3D, D) and ``qkv_bias`` (3D,); ``output_weight`` (D, D) as (out, in), its columns head-major;
+    ``output_bias`` (D,). One head's weights are views, so nothing is copied to use a part of the heads.
+    """
+
+    num_heads: int
+    qkv_weight: Tensor
+    qkv_bias: Tensor | None
+    output_weight: Tensor
+    output_bias: Tensor | None
+
+
+class TokenLayout:
+    """The geometry of one batch: a padded (B, N) grid, or its real tokens packed one after the other.
+
+    With ``packed`` every tensor of tokens is (T, …) in the order of the inputs, otherwise (B, N, …).
+    """
+
+    def __init__(self, mask_BN: Tensor, *, packed: bool = False) -> None:
+        self.mask_BN = mask_BN
+        self.packed = packed
+        self.lengths_B = mask_BN.sum(dim=-1)
+        if packed:
+            self.index_T = mask_BN.flatten().nonzero().squeeze(-1)
+            self.input_T = self.index_T // mask_BN.shape[1]
+            self.lengths: list[int] = self.lengths_B.tolist()
+
+    def pack(self, x_BND: Tensor) -> Tensor:
+        """(B, N, D) to the real tokens (T, D)."""
+        return x_BND.flatten(0, 1).index_select(0, self.index_T)
+
+    def unpack(self, x_TD: Tensor) -> Tensor:
+        """(T, D) back to (B, N, D), zeros at padding."""
+        batch, length = self.mask_BN.shape
+        grid = x_TD.new_zeros(batch * length, x_TD.shape[-1])
+        return grid.index_copy(0, self.index_T, x_TD).view(batch, length, -1)
+
+    def mean(self, x: Tensor) -> Tensor:
+        """``method.pooled_input`` on packed tokens: the mean over each input's tokens in float32, (B, D)."""
+        total_BD = torch.zeros(len(self.lengths), x.shape[-1], device=x.device).index_add_(0, self.input_T, x.float())
+        return total_BD / self.lengths_B.clamp(min=1).unsqueeze(-1)
+
+    def first(self, x: Tensor) -> Tensor:
+        """The first token of every input, (B, D); zeros for an input without tokens."""
+        if not self.packed:
+            return x[:, 0] * self.mask_BN[:, :1].to(x.dtype)
+        starts_B = self.lengths_B.cumsum(0) - self.lengths_B
+        picked_BD = x[starts_B.clamp(max=max(len(x) - 1, 0))] if len(x) else x.new_zeros(len(self.lengths), x.shape[-1])
+        return picked_BD * (self.lengths_B > 0).unsqueeze(-1).to(x.dtype)
