@@ -1,0 +1,58 @@
+"""jsonl: one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .errors import DataError
+from .opening import open_lines
+from .unicode import well_formed
+
+
+def records(path: Path, encoding: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Pairs of line number and object; a blank line is no record."""
+    with open_lines(path, encoding) as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                value = json.loads(line, object_pairs_hook=_unique)
+            except json.JSONDecodeError as problem:
+                raise DataError(
+                    f"{path}: line {number} is not JSON ({problem.msg} at character {problem.pos}); "
+                    "jsonl holds one JSON object on each line"
+                ) from problem
+            except (ValueError, RecursionError) as problem:
+                raise DataError(f"{path}: line {number} cannot be read ({problem})") from problem
+            if not isinstance(value, dict):
+                raise DataError(
+                    f"{path}: line {number} is a JSON {_kind(value)}, not an object; jsonl has one object on each line"
+                )
+            yield number, _repaired(value) if "\\u" in line else value
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"the name {repeated!r} stands twice in one object")
+    return value
+
+
+def _repaired(value: Any) -> Any:
+    """JSON can name half a surrogate pair, which is no character."""
+    if isinstance(value, str):
+        return well_formed(value)
+    if isinstance(value, list):
+        return [_repaired(item) for item in value]
+    if isinstance(value, dict):
+        return {well_formed(name): _repaired(item) for name, item in value.items()}
+    return value
+
+
+def _kind(value: object) -> str:
+    return {list: "list", str: "string", bool: "boolean", type(None): "null"}.get(type(value), "number")

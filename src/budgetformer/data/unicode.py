@@ -1,0 +1,17 @@
+"""Two questions about a text: does it show anything, and can it be written down."""
+
+from __future__ import annotations
+
+
+def is_blank(text: str) -> bool:
+    """Nothing in it can be seen: empty, blanks, or invisible characters such as U+200B and U+FEFF."""
+    return not any(character.isprintable() and not character.isspace() for character in text)
+
+
+def well_formed(text: str) -> str:
+    """The text with half surrogate pairs, which no encoding can hold, replaced by U+FFFD."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
