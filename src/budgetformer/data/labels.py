@@ -165,11 +165,11 @@ def _number(label: str) -> float | None:
 def _notes(
     names: Sequence[str], present: Mapping[str, int], markers: frozenset[str], counts: Counter[str | None]
 ) -> Iterable[str]:
-    minus = sum(n for value, n in counts.items() if value in markers and value != "-" and value is not None)
-    if minus and _number(next(value for value in counts if value in markers and value != "-") or "") == -1:
+    minus_one = sum(n for value, n in counts.items() if value in markers and _number(value or "") == -1)
+    if minus_one:
         yield (
-            f"{minus} rows with the label -1 are taken as rows without label, since all other labels are whole "
-            "numbers of at least 0; --unlabelled keep makes -1 a class"
+            f"{minus_one} row{'s' * (minus_one > 1)} with the label -1 taken as without label, since all other labels "
+            "are whole numbers of at least 0; --unlabelled keep makes -1 a class"
         )
     alike: dict[object, list[str]] = {}
     for name in names:
@@ -179,10 +179,10 @@ def _notes(
     for group in alike.values():
         if len(group) > 1:
             yield f"the labels {', '.join(_short(name) for name in group)} are different classes though they look alike"
-    for name in names:
-        if present.get(name, 0) < RARE:
-            n = present.get(name, 0)
-            yield f"class {_short(name)} has only {n} training row{'s' * (n != 1)}; it can hardly be learned"
+    rare = [f"{_short(name)} ({present.get(name, 0)})" for name in names if present.get(name, 0) < RARE]
+    if rare:
+        shown = ", ".join(rare[:10]) + (", ..." if len(rare) > 10 else "")
+        yield f"classes with fewer than {RARE} training rows can hardly be learned: {shown}"
 
 
 def _short(label: str | None) -> str:
