@@ -11,7 +11,6 @@ from typing import Any
 
 from .version import __version__
 
-
 _HOME = {
     "BudgetFormerConfig": "configuration",
     "BudgetFormerModel": "modeling",

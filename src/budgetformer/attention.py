@@ -133,7 +133,7 @@ class BudgetedSelfAttention(nn.Module):
         ``budget`` replaces and ``max_budget`` caps the learned share, one number or one per input in (0, 1].
         ``layout`` is for callers that pack tokens themselves: then ``x`` is as ``layout`` says.
         """
-        path = resolve(self.execution, training=self.training and torch.is_grad_enabled())
+        path = resolve(self.execution, gradients=torch.is_grad_enabled(), device=x.device)
         own_layout = layout is None
         if layout is None:
             mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if mask is None else mask.bool()

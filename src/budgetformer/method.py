@@ -24,9 +24,6 @@ ROUNDING_TOLERANCE = 1e-5
 SELECTIONS = ("straight_through", "soft")
 
 
-# ── pooled input ─────────────────────────────────────────────────────────────────────────────────
-
-
 def pooled_input(x_BND: Tensor, mask_BN: Tensor) -> Tensor:
     """``x̄_b = mean over real tokens of X_b`` in float32; an input without real tokens gives zeros.
 
@@ -35,9 +32,6 @@ def pooled_input(x_BND: Tensor, mask_BN: Tensor) -> Tensor:
     mask_BN1 = mask_BN.unsqueeze(-1)
     total_BD = torch.where(mask_BN1, x_BND.float(), 0.0).sum(dim=1)
     return total_BD / mask_BN1.sum(dim=1).clamp(min=1)
-
-
-# ── budget ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def budget(budget_logits_B: Tensor) -> Tensor:
@@ -68,9 +62,6 @@ def share(field: str, value: float | Tensor, like_B: Tensor) -> Tensor:
     return share_B.expand(len(like_B))
 
 
-# ── scores, temperature, relevance ───────────────────────────────────────────────────────────────
-
-
 def noisy_scores(scores_BH: Tensor, noise_BH: Tensor | None, *, sigma_max: float, progress: float) -> Tensor:
     """``z_b = g(x̄_b) + ε · σ_max · (1 − t/T)``; ``noise_BH`` is ε ~ N(0, I) in training and None otherwise."""
     scores_BH = scores_BH.float()
@@ -90,9 +81,6 @@ def relevance(scores_BH: Tensor, tau: float) -> Tensor:
     scores_BH = scores_BH.float()
     shifted_BH = scores_BH - scores_BH.amax(dim=-1, keepdim=True)
     return torch.softmax(shifted_BH / max(tau, torch.finfo(torch.float32).tiny), dim=-1)
-
-
-# ── heads kept ───────────────────────────────────────────────────────────────────────────────────
 
 
 def heads_kept(share_B: Tensor, num_heads: int, min_heads: int) -> Tensor:
@@ -118,9 +106,6 @@ def selected(ranks_BH: Tensor, k_B: Tensor) -> Tensor:
     return ranks_BH < k_B.unsqueeze(-1)
 
 
-# ── gates ────────────────────────────────────────────────────────────────────────────────────────
-
-
 def soft_gates(share_B: Tensor, relevance_BH: Tensor) -> Tensor:
     """``gate_bh = s_b · H · p_bh``, the paper's gate: all heads in training, the kept ones in inference."""
     return share_B.float().unsqueeze(-1) * relevance_BH.shape[-1] * relevance_BH
@@ -144,9 +129,6 @@ def straight_through_gates(scores_BH: Tensor, share_B: Tensor, ranks_BH: Tensor,
     how_many_BH = torch.sigmoid((share_B.float().unsqueeze(-1) * num_heads - ranks_BH - 1) / 0.5)
     soft_BH = which_BH + how_many_BH
     return kept_BH.to(soft_BH.dtype) + (soft_BH - soft_BH.detach())
-
-
-# ── one layer's choice ───────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,16 +200,10 @@ def decide(
     )
 
 
-# ── output ───────────────────────────────────────────────────────────────────────────────────────
-
-
 def gated_output(heads_BHNd: Tensor, gates_BH: Tensor, weight_DD: Tensor, bias_D: Tensor | None) -> Tensor:
     """``concat_h(gate_bh · Attn_h(X_b)) W_O + b_O``; ``weight_DD`` is (out, in) as in ``torch.nn.Linear``."""
     gated_BHNd = heads_BHNd * gates_BH[:, :, None, None].to(heads_BHNd.dtype)
     return torch.nn.functional.linear(gated_BHNd.transpose(1, 2).flatten(2), weight_DD, bias_D)
-
-
-# ── losses ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def budget_weight(progress: float, *, alpha_base: float, alpha_max: float) -> float:
@@ -260,9 +236,6 @@ def entropy(relevance_BLH: Tensor) -> Tensor:
 def negative_entropy(relevance_BLH: Tensor) -> Tensor:
     """``mean_{b,l} Σ_h p log p``; times β(t) it is the entropy loss."""
     return -entropy(relevance_BLH).mean()
-
-
-# ── baseline policies ────────────────────────────────────────────────────────────────────────────
 
 
 def dense_policy() -> Policy:

@@ -2,176 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
-from transformers import PreTrainedModel
-from transformers.activations import ACT2FN
-from transformers.modeling_layers import GradientCheckpointingLayer
-from transformers.modeling_outputs import ModelOutput
 from transformers.utils import logging
 
 from . import method
-from .attention import BudgetedSelfAttention
 from .configuration import BudgetFormerConfig
 from .execution import TokenLayout, resolve
-from .objective import TrainingStatistics, classification_loss, regularisers
+from .layers import BudgetFormerEmbeddings, BudgetFormerLayer
+from .objective import IGNORED, TrainingStatistics, classification_loss, regularisers
+from .outputs import BudgetFormerClassifierOutput, BudgetFormerModelOutput
+from .pretrained import BudgetFormerPreTrainedModel
 
 logger = logging.get_logger(__name__)
 
 
-@dataclass
-class BudgetFormerModelOutput(ModelOutput):
-    """``last_hidden_state`` (B, N, D), ``pooler_output`` (B, D); on request the fields of ``BudgetFormerClassifierOutput``."""
-
-    last_hidden_state: Tensor | None = None
-    pooler_output: Tensor | None = None
-    hidden_states: tuple[Tensor, ...] | None = None
-    attentions: tuple[Tensor, ...] | None = None
-    budgets: Tensor | None = None
-    heads: Tensor | None = None
-    relevance: Tensor | None = None
-    gates: Tensor | None = None
-    kept: Tensor | None = None
-
-
-@dataclass
-class BudgetFormerClassifierOutput(ModelOutput):
-    """``loss`` (with labels) and ``logits`` (B, classes); the others on request.
-
-    With ``output_budgets``: ``budgets`` (B, L) learned s, ``heads`` (B, L) kept, ``relevance`` (B, L, H) p,
-    ``gates`` (B, L, H), ``kept`` (B, L, H) bool. With ``output_attentions``: a (B, H, N, N) map per layer.
-    """
-
-    loss: Tensor | None = None
-    logits: Tensor | None = None
-    hidden_states: tuple[Tensor, ...] | None = None
-    attentions: tuple[Tensor, ...] | None = None
-    budgets: Tensor | None = None
-    heads: Tensor | None = None
-    relevance: Tensor | None = None
-    gates: Tensor | None = None
-    kept: Tensor | None = None
-
-
-class BudgetFormerEmbeddings(nn.Module):
-    """Word embedding · √D (sinusoidal positions only) + position + optional segment embedding, dropout."""
-
-    def __init__(self, config: BudgetFormerConfig) -> None:
-        super().__init__()
-        size = config.hidden_size
-        self.word_embeddings = nn.Embedding(config.vocab_size, size, padding_idx=config.pad_token_id)
-        self.sinusoidal = config.position_embedding_type == "sinusoidal"
-        if self.sinusoidal:
-            table = sinusoids(config.max_position_embeddings, size)
-            self.register_buffer("position_table", table, persistent=False)
-        else:
-            self.position_embeddings = nn.Embedding(config.max_position_embeddings, size)
-        self.segment_embeddings = nn.Embedding(config.type_vocab_size, size) if config.type_vocab_size else None
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
-
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor | None) -> Tensor:
-        length = input_ids.shape[1]
-        x = self.word_embeddings(input_ids)
-        if self.sinusoidal:
-            x = x * math.sqrt(x.shape[-1]) + self.position_table[:length].to(x.dtype)
-        else:
-            x = x + self.position_embeddings.weight[:length]
-        if self.segment_embeddings is not None:
-            token_type_ids = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
-            x = x + self.segment_embeddings(token_type_ids.clamp(max=self.segment_embeddings.num_embeddings - 1))
-        return self.dropout(x)
-
-
-def sinusoids(length: int, width: int) -> Tensor:
-    """``sin(n / 10000^(2i/D))`` and ``cos`` of it in alternation (Vaswani et al. 2017), (length, width)."""
-    angle = torch.arange(length).unsqueeze(1) / 10000 ** (torch.arange(0, width, 2) / width)
-    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :width]
-
-
-class BudgetFormerLayer(GradientCheckpointingLayer):
-    """Budgeted attention and feed-forward, each with residual, LayerNorm after (post) or before (pre)."""
-
-    def __init__(self, config: BudgetFormerConfig) -> None:
-        super().__init__()
-        self.pre_norm = config.norm_position == "pre"
-        self.attention = BudgetedSelfAttention(
-            hidden_size=config.hidden_size,
-            num_heads=config.num_attention_heads,
-            selection=config.selection,
-            min_heads=config.min_heads,
-            fixed_budget=config.fixed_budget,
-            budgeted=config.budgeted,
-            sigma_max=config.sigma_max,
-            tau_max=config.tau_max,
-            tau_min=config.tau_min,
-            gamma=config.gamma,
-            dropout=config.attention_probs_dropout_prob,
-            execution=config.execution,
-        )
-        self.attention_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.intermediate = nn.Linear(config.hidden_size, config.intermediate_size)
-        self.activation = ACT2FN[config.hidden_act]
-        self.feed_forward = nn.Linear(config.intermediate_size, config.hidden_size)
-        self.feed_forward_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.dropout = nn.Dropout(config.hidden_dropout_prob)
-
-    def forward(
-        self, x: Tensor, layout: TokenLayout, request: dict[str, Any]
-    ) -> tuple[Tensor, method.HeadDecision | None, Tensor | None]:
-        if self.pre_norm:
-            attended = self.attention(self.attention_norm(x), layout=layout, **request)
-            x = x + self.dropout(attended.hidden)
-            x = x + self._feed_forward(self.feed_forward_norm(x))
-        else:
-            attended = self.attention(x, layout=layout, **request)
-            x = self.attention_norm(x + self.dropout(attended.hidden))
-            x = self.feed_forward_norm(x + self._feed_forward(x))
-        return x, attended.decision, attended.maps
-
-    def _feed_forward(self, x: Tensor) -> Tensor:
-        return self.dropout(self.feed_forward(self.activation(self.intermediate(x))))
-
-
-class BudgetFormerPreTrainedModel(PreTrainedModel):
-    """Initialisation and loading shared by the encoder and the classifier."""
-
-    config_class = BudgetFormerConfig
-    base_model_prefix = "budgetformer"
-    supports_gradient_checkpointing = True
-    _no_split_modules = ["BudgetFormerLayer"]
-    accepts_loss_kwargs = True
-
-    @torch.no_grad()
-    def _init_weights(self, module: nn.Module) -> None:
-        std = self.config.initializer_range
-        if isinstance(module, nn.Linear):
-            nn.init.normal_(module.weight, std=std)
-            if module.bias is not None:
-                nn.init.zeros_(module.bias)
-        elif isinstance(module, nn.Embedding):
-            nn.init.normal_(module.weight, std=std)
-            if module.padding_idx is not None:
-                module.weight[module.padding_idx].zero_()
-        elif isinstance(module, nn.LayerNorm):
-            nn.init.ones_(module.weight)
-            nn.init.zeros_(module.bias)
-        elif isinstance(module, BudgetFormerEmbeddings) and module.sinusoidal:
-            module.position_table.copy_(sinusoids(*module.position_table.shape))
-
-    def set_progress(self, progress: float) -> None:
-        """Set training progress t/T in [0, 1] for noise, temperature and loss weights."""
-        for module in self.modules():
-            if isinstance(module, BudgetedSelfAttention | BudgetFormerForSequenceClassification):
-                module.progress = progress
-
-
 class BudgetFormerModel(BudgetFormerPreTrainedModel):
     """The encoder: token ids to hidden states, with a head decision per input and layer."""
+
+    optional_prefixes = ("classifier.",)
 
     def __init__(self, config: BudgetFormerConfig) -> None:
         super().__init__(config)
@@ -203,7 +55,7 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
         mask_BN = (
             input_ids.new_ones(input_ids.shape, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
         )
-        path = resolve(self.config.execution, training=self.training and torch.is_grad_enabled())
+        path = resolve(self.config.execution, gradients=torch.is_grad_enabled(), device=input_ids.device)
         layout = TokenLayout(mask_BN, packed=path.PACKED)
         x = self.embeddings(input_ids, token_type_ids)
         x = layout.pack(x) if layout.packed else x
@@ -302,7 +154,6 @@ class BudgetFormerForSequenceClassification(BudgetFormerPreTrainedModel):
     def __init__(self, config: BudgetFormerConfig) -> None:
         super().__init__(config)
         self.num_labels = config.num_labels
-        self.progress: float | None = None
         self.statistics = TrainingStatistics()
         self.budgetformer = BudgetFormerModel(config)
         self.dropout = nn.Dropout(config.classifier_dropout)
@@ -357,22 +208,24 @@ class BudgetFormerForSequenceClassification(BudgetFormerPreTrainedModel):
         return output.to_tuple() if return_dict is False else output
 
     def _training_loss(self, task: Tensor, encoded: Encoded, labels: Tensor, rows: Tensor | int | None) -> Tensor:
+        known = (labels != IGNORED).sum()
+        share = 1.0 if rows is None else known / max(rows, 1)
+        mean_task = task.detach() / share if rows is not None else task
         if not encoded.decisions:
-            self.statistics.add(task=task, rows=len(labels))
+            self.statistics.add(task=mean_task)
             return task
         if self.progress is None:
-            self.progress = 0.0
+            self.set_progress(0.0)
             logger.warning(
                 "Training without a schedule: t/T stays 0, so noise, temperature and loss weights never change. "
-                "Add budgetformer.training.BudgetSchedule() to the Trainer's callbacks, or call model.set_progress(t / T)."
+                "Add budgetformer.BudgetSchedule() to the Trainer's callbacks, or call model.set_progress(t / T)."
             )
         budget_BL, relevance_BLH, kept_BLH = (encoded.stack(f) for f in ("budget_B", "relevance_BH", "kept_BH"))
-        terms = regularisers(budget_BL, relevance_BLH, self.config, self.progress)
-        share = 1.0 if rows is None else len(labels) / rows
-        self.statistics.add(
-            task=task, rows=len(labels), budgets=budget_BL, relevance=relevance_BLH, kept=kept_BLH, **terms
-        )
-        return task + share * sum(terms.values())
+        assert budget_BL is not None
+        assert relevance_BLH is not None
+        terms = regularisers(budget_BL, relevance_BLH, self.config, self.progress or 0.0)
+        self.statistics.add(task=mean_task, budgets=budget_BL, relevance=relevance_BLH, kept=kept_BLH, **terms)
+        return task + share * torch.stack(list(terms.values())).sum()
 
 
 def check_length(input_ids: Tensor, limit: int) -> None:

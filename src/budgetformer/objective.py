@@ -32,7 +32,7 @@ def classification_loss(
     if config.class_weights is not None:
         weights = torch.as_tensor(config.class_weights, dtype=per_row.dtype, device=per_row.device)
         per_row = per_row * weights[labels.clamp(min=0)]
-    return per_row.sum() / (known.sum().clamp(min=1) if rows is None else rows)
+    return per_row.sum() / (known.sum().clamp(min=1) if rows is None else max(rows, 1))
 
 
 def regularisers(
@@ -60,7 +60,6 @@ class TrainingStatistics:
         self,
         *,
         task: Tensor,
-        rows: int,
         budgets: Tensor | None = None,
         relevance: Tensor | None = None,
         kept: Tensor | None = None,

@@ -31,6 +31,16 @@ class Encoded:
     truncated: tuple[bool, ...] = ()
     empty: tuple[bool, ...] = ()
 
+    def select(self, rows: Sequence[int]) -> Encoded:
+        """These inputs, in this order."""
+        segments = self.token_type_ids
+        return Encoded(
+            input_ids=[self.input_ids[i] for i in rows],
+            token_type_ids=None if segments is None else [segments[i] for i in rows],
+            truncated=tuple(self.truncated[i] for i in rows),
+            empty=tuple(self.empty[i] for i in rows),
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Frame:

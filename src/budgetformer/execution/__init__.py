@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from types import ModuleType
 
+import torch
+
 from . import reference
 from .layout import HeadWeights, TokenLayout
 
@@ -15,7 +17,7 @@ __all__ = ["HeadWeights", "TokenLayout", "resolve"]
 EXECUTIONS: dict[str, ModuleType] = {"reference": reference}
 
 
-def resolve(name: str, *, training: bool) -> ModuleType:
+def resolve(name: str, *, gradients: bool, device: torch.device) -> ModuleType:
     """The module whose ``attend`` computes attention. ``auto``: the reference when gradients are wanted.
 
     Raises ValueError that lists the names when ``name`` is unknown.

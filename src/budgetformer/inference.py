@@ -1,0 +1,288 @@
+"""``Classifier``: texts in; label, scores, heads and cost out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import torch
+from transformers import AutoTokenizer
+
+from .configuration import BudgetFormerConfig
+from .data.encoding import Encoded, TextEncoder, collate
+from .execution import resolve
+from .metering.macs import executed_macs
+from .method import Policy
+from .modeling import BudgetFormerForSequenceClassification
+
+PRECISIONS = {"float32": torch.float32, "bf16": torch.bfloat16}
+NO_TOKENS = "the text has no tokens; the answer is the model's answer to an empty text"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two texts that are classified together, such as premise and hypothesis."""
+
+    text: str
+    pair: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction:
+    """The answer to one input.
+
+    ``scores`` has one probability per label and ``score`` that of ``label``. ``heads`` are the heads kept per
+    layer, ``budgets`` the learned shares that asked for them (empty with full attention), ``macs`` the multiply-adds
+    that this input cost. ``truncated`` says that it was cut to the model's limit. ``reason`` is set when the text
+    had no tokens. ``relevance`` (layers × heads) and ``kept`` are there on request.
+    """
+
+    label: str
+    score: float
+    scores: dict[str, float]
+    heads: list[int]
+    budgets: list[float]
+    macs: int
+    tokens: int
+    truncated: bool
+    reason: str | None = None
+    relevance: np.ndarray | None = field(default=None, repr=False)
+    kept: np.ndarray | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What may be asked of a call: a budget or a cap in (0, 1], a baseline policy, the layers' details."""
+
+    budget: float | None = None
+    max_budget: float | None = None
+    policy: Policy | None = None
+    rescale_gates: bool = False
+    details: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("budget", "max_budget"):
+            value = getattr(self, name)
+            if value is not None and not (isinstance(value, int | float) and 0 < value <= 1):
+                raise ValueError(f"{name} must lie in (0, 1], got {value!r}")
+        if self.budget is not None and self.max_budget is not None:
+            raise ValueError(f"give budget ({self.budget}) or max_budget ({self.max_budget}), not both")
+
+    def forward_arguments(self) -> dict[str, Any]:
+        """The request as keyword arguments of the model."""
+        fields = ("budget", "max_budget", "policy", "rescale_gates")
+        return {name: getattr(self, name) for name in fields if getattr(self, name)}
+
+
+class Classifier:
+    """A trained model folder, ready to classify.
+
+    The answer to a text does not depend on the batch it comes in. Inputs are read in windows, sorted by length,
+    batched by tokens, and answered in their own order.
+
+    Example:
+        >>> clf = Classifier.from_pretrained("runs/news")
+        >>> clf(["Shares rose after the bank's report.", "The striker scored twice."], max_budget=0.5)
+    """
+
+    def __init__(
+        self,
+        *,
+        model: BudgetFormerForSequenceClassification,
+        tokenizer: Any,
+        batch_tokens: int = 8192,
+        window: int = 1024,
+    ) -> None:
+        if batch_tokens < 1 or window < 1:
+            raise ValueError(f"batch_tokens and window must be at least 1, got {batch_tokens} and {window}")
+        self.model = model.eval()
+        self.encoder = TextEncoder(
+            tokenizer=tokenizer,
+            max_length=model.config.max_position_embeddings,
+            uses_segments=model.config.type_vocab_size > 1,
+        )
+        self.batch_tokens, self.window = batch_tokens, window
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        folder: str | Path,
+        *,
+        device: str = "auto",
+        precision: str = "float32",
+        execution: str = "auto",
+        **options: Any,
+    ) -> Classifier:
+        """Load a model folder without network.
+
+        Args:
+            device: "auto" (a GPU when there is one), "cpu", "cuda", "cuda:1", …
+            precision: "float32" or "bf16". execution: "auto", "reference" or "packed".
+            options: ``batch_tokens`` (padded tokens per batch), ``window`` (inputs sorted together).
+
+        Raises ValueError or OSError that name the folder and what is wrong with it.
+        """
+        folder = check_folder(folder)
+        if precision not in PRECISIONS:
+            raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
+        model = BudgetFormerForSequenceClassification.from_pretrained(folder, local_files_only=True)
+        model.set_execution(execution)
+        model.to(device=torch.device(pick_device(device)), dtype=PRECISIONS[precision])
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        return cls(model=model, tokenizer=tokenizer, **options)
+
+    @property
+    def config(self) -> BudgetFormerConfig:
+        """The model's configuration."""
+        return self.model.config
+
+    @property
+    def labels(self) -> list[str]:
+        """Class names in the order of the model's outputs."""
+        return [self.config.id2label[i] for i in range(self.config.num_labels)]
+
+    @overload
+    def __call__(self, inputs: str | Pair, **request: Any) -> Prediction: ...
+    @overload
+    def __call__(self, inputs: Iterable[str | Pair], **request: Any) -> list[Prediction]: ...
+    def __call__(self, inputs: str | Pair | Iterable[str | Pair], **request: Any) -> Prediction | list[Prediction]:
+        """Classify one input (a Prediction) or several (a list in their order).
+
+        Keyword arguments are those of ``Request``: ``budget``, ``max_budget``, ``policy``, ``details``.
+        """
+        if isinstance(inputs, str | Pair):
+            return next(self.stream([inputs], **request))
+        if isinstance(inputs, tuple) and len(inputs) == 2 and all(isinstance(x, str) for x in inputs):
+            raise ValueError("a tuple of two texts could be a pair or two inputs: use Pair(a, b) or a list [a, b]")
+        return list(self.stream(inputs, **request))
+
+    def stream(self, inputs: Iterable[str | Pair], **request: Any) -> Iterator[Prediction]:
+        """Classify any number of inputs in order, holding one window in memory."""
+        asked = Request(**request)
+        numbered = iter(enumerate(inputs))
+        while window := list(islice(numbered, self.window)):
+            for number, item in window:
+                check_input(item, number)
+            yield from self._window([item for _, item in window], asked)
+
+    def encode(self, items: list[str | Pair]) -> Encoded:
+        """Token ids as in training; pairs and single texts may be mixed."""
+        texts = [i.text if isinstance(i, Pair) else i for i in items]
+        pairs = [i.pair if isinstance(i, Pair) else None for i in items]
+        if all(p is None for p in pairs):
+            return self.encoder.encode(texts)
+        if any(p is None for p in pairs):
+            raise ValueError("single texts and pairs cannot be mixed in one call: the model was trained on one of them")
+        return self.encoder.encode(texts, [p for p in pairs if p is not None])
+
+    def _window(self, items: list[str | Pair], asked: Request) -> list[Prediction]:
+        encoded = self.encode(items)
+        order = sorted(range(len(items)), key=lambda i: len(encoded.input_ids[i]))
+        answers: list[Prediction | None] = [None] * len(items)
+        for batch in self._batches(order, encoded):
+            part = encoded.select(batch)
+            for index, answer in zip(batch, self._batch(part, asked), strict=True):
+                answers[index] = answer
+        return [a for a in answers if a is not None]
+
+    def _batches(self, order: list[int], encoded: Encoded) -> Iterator[list[int]]:
+        batch: list[int] = []
+        for index in order:
+            length = len(encoded.input_ids[index])
+            if batch and length * (len(batch) + 1) > self.batch_tokens:
+                yield batch
+                batch = []
+            batch.append(index)
+        if batch:
+            yield batch
+
+    @torch.inference_mode()
+    def _batch(self, part: Encoded, asked: Request) -> list[Prediction]:
+        device = self.model.device
+        tensors = {k: v.to(device) for k, v in collate(part, pad_token_id=self.config.pad_token_id).items()}
+        output = self.model(**tensors, **asked.forward_arguments(), output_budgets=True)
+        scores_BC = torch.softmax(output.logits.float(), dim=-1).cpu().numpy().astype(float)
+        scores_BC = scores_BC / scores_BC.sum(axis=-1, keepdims=True)
+        lengths = [len(ids) for ids in part.input_ids]
+        layers, all_heads = self.config.num_hidden_layers, self.config.num_attention_heads
+        if output.heads is None:
+            heads_BL = np.full((len(lengths), layers), all_heads)
+            budgets_BL: np.ndarray | None = None
+        else:
+            heads_BL = output.heads.cpu().numpy()
+            budgets_BL = output.budgets.float().cpu().numpy()
+        skips = resolve(self.config.execution, gradients=False, device=device).PACKED
+        computed_BL = heads_BL if skips else np.full_like(heads_BL, all_heads)
+        macs_B = executed_macs(self.config, np.array(lengths), computed_BL)
+        labels = self.labels
+        answers = []
+        for i, row in enumerate(scores_BC):
+            best = int(row.argmax())
+            answer = Prediction(
+                label=labels[best],
+                score=float(row[best]),
+                scores={name: float(p) for name, p in zip(labels, row, strict=True)},
+                heads=[int(h) for h in heads_BL[i]],
+                budgets=[] if budgets_BL is None else [float(s) for s in budgets_BL[i]],
+                macs=int(macs_B[i]),
+                tokens=lengths[i],
+                truncated=part.truncated[i],
+                reason=NO_TOKENS if part.empty[i] else None,
+            )
+            if asked.details and output.relevance is not None:
+                relevance, kept = output.relevance[i].cpu().numpy(), output.kept[i].cpu().numpy()
+                answer = replace(answer, relevance=relevance, kept=kept)
+            answers.append(answer)
+        return answers
+
+
+def check_folder(folder: str | Path) -> Path:
+    """The folder, when it holds a BudgetFormer classifier; otherwise ValueError says what is wrong."""
+    folder = Path(folder)
+    if not folder.is_dir():
+        what = "is a file" if folder.exists() else "does not exist"
+        raise ValueError(f"model folder {folder} {what}; give a folder written by `budgetformer train`")
+    file = folder / "config.json"
+    if not file.is_file():
+        raise ValueError(f"{folder} is not a model folder: it has no config.json; was the training finished?")
+    try:
+        kind = json.loads(file.read_text(encoding="utf-8")).get("model_type")
+    except (ValueError, AttributeError) as error:
+        raise ValueError(f"{file} is not readable as a configuration ({error}); copy the folder anew") from error
+    if kind != BudgetFormerConfig.model_type:
+        raise ValueError(f"{folder} holds a model of type {kind!r}, not {BudgetFormerConfig.model_type!r}")
+    if not list(folder.glob("*.safetensors")):
+        raise ValueError(f"{folder} has no model.safetensors; weights in other formats are not loaded")
+    if not (folder / "tokenizer.json").is_file():
+        raise ValueError(f"{folder} has no tokenizer.json; copy the whole folder that training wrote")
+    return folder
+
+
+def check_input(item: Any, number: int) -> None:
+    """Refuse what is neither a text nor a Pair of texts, naming its number."""
+    texts = [item.text, item.pair] if isinstance(item, Pair) else [item]
+    for text in texts:
+        if not isinstance(text, str):
+            raise ValueError(
+                f"input {number} must be a text or a Pair of texts, got {type(text).__name__}: {str(text)[:60]!r}"
+            )
+
+
+def pick_device(name: str) -> str:
+    """``auto`` is a GPU when there is one. Raises ValueError for a device that this machine does not have."""
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        kind = torch.device(name).type
+    except RuntimeError:
+        raise ValueError(f"device must be auto, cpu, cuda or cuda:N, got {name!r}") from None
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise ValueError(
+            f"device {name!r} is not there: torch {torch.__version__} sees no CUDA device; use cpu or auto"
+        )
+    return name

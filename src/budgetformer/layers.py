@@ -1,0 +1,95 @@
+"""Embeddings and encoder layers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers.activations import ACT2FN
+from transformers.modeling_layers import GradientCheckpointingLayer
+
+from . import method
+from .attention import BudgetedSelfAttention
+from .configuration import BudgetFormerConfig
+from .execution import TokenLayout
+
+
+class BudgetFormerEmbeddings(nn.Module):
+    """Word embedding · √D (sinusoidal positions only) + position + optional segment embedding, dropout."""
+
+    def __init__(self, config: BudgetFormerConfig) -> None:
+        super().__init__()
+        size = config.hidden_size
+        self.word_embeddings = nn.Embedding(config.vocab_size, size, padding_idx=config.pad_token_id)
+        self.sinusoidal = config.position_embedding_type == "sinusoidal"
+        if self.sinusoidal:
+            table = sinusoids(config.max_position_embeddings, size)
+            self.register_buffer("position_table", table, persistent=False)
+        else:
+            self.position_embeddings = nn.Embedding(config.max_position_embeddings, size)
+        self.segment_embeddings = nn.Embedding(config.type_vocab_size, size) if config.type_vocab_size else None
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor | None) -> Tensor:
+        length = input_ids.shape[1]
+        x = self.word_embeddings(input_ids)
+        if self.sinusoidal:
+            x = x * math.sqrt(x.shape[-1]) + self.position_table[:length].to(x.dtype)
+        else:
+            x = x + self.position_embeddings.weight[:length]
+        if self.segment_embeddings is not None:
+            token_type_ids = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
+            x = x + self.segment_embeddings(token_type_ids.clamp(max=self.segment_embeddings.num_embeddings - 1))
+        return self.dropout(x)
+
+
+def sinusoids(length: int, width: int) -> Tensor:
+    """``sin(n / 10000^(2i/D))`` and ``cos`` of it in alternation (Vaswani et al. 2017), (length, width)."""
+    angle = torch.arange(length).unsqueeze(1) / 10000 ** (torch.arange(0, width, 2) / width)
+    return torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(1)[:, :width]
+
+
+class BudgetFormerLayer(GradientCheckpointingLayer):
+    """Budgeted attention and feed-forward, each with residual, LayerNorm after (post) or before (pre)."""
+
+    def __init__(self, config: BudgetFormerConfig) -> None:
+        super().__init__()
+        self.pre_norm = config.norm_position == "pre"
+        self.attention = BudgetedSelfAttention(
+            hidden_size=config.hidden_size,
+            num_heads=config.num_attention_heads,
+            selection=config.selection,
+            min_heads=config.min_heads,
+            fixed_budget=config.fixed_budget,
+            budgeted=config.budgeted,
+            sigma_max=config.sigma_max,
+            tau_max=config.tau_max,
+            tau_min=config.tau_min,
+            gamma=config.gamma,
+            dropout=config.attention_probs_dropout_prob,
+            execution=config.execution,
+        )
+        self.attention_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.intermediate = nn.Linear(config.hidden_size, config.intermediate_size)
+        self.activation = ACT2FN[config.hidden_act]
+        self.feed_forward = nn.Linear(config.intermediate_size, config.hidden_size)
+        self.feed_forward_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+
+    def forward(
+        self, x: Tensor, layout: TokenLayout, request: dict[str, Any]
+    ) -> tuple[Tensor, method.HeadDecision | None, Tensor | None]:
+        if self.pre_norm:
+            attended = self.attention(self.attention_norm(x), layout=layout, **request)
+            x = x + self.dropout(attended.hidden)
+            x = x + self._feed_forward(self.feed_forward_norm(x))
+        else:
+            attended = self.attention(x, layout=layout, **request)
+            x = self.attention_norm(x + self.dropout(attended.hidden))
+            x = self.feed_forward_norm(x + self._feed_forward(x))
+        return x, attended.decision, attended.maps
+
+    def _feed_forward(self, x: Tensor) -> Tensor:
+        return self.dropout(self.feed_forward(self.activation(self.intermediate(x))))

@@ -1,0 +1,92 @@
+"""Initialisation, complete loading and training progress, shared by the models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from .attention import BudgetedSelfAttention
+from .configuration import BudgetFormerConfig
+from .execution import resolve
+from .layers import BudgetFormerEmbeddings, sinusoids
+
+
+class BudgetFormerPreTrainedModel(PreTrainedModel):
+    """Initialisation and loading shared by the encoder and the classifier."""
+
+    config_class = BudgetFormerConfig
+    base_model_prefix = "budgetformer"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ["BudgetFormerLayer"]
+    accepts_loss_kwargs = True
+    optional_prefixes: tuple[str, ...] = ()
+    progress: float | None = None
+
+    @torch.no_grad()
+    def _init_weights(self, module: nn.Module) -> None:
+        std = self.config.initializer_range
+        if isinstance(module, nn.Linear):
+            nn.init.normal_(module.weight, std=std)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=std)
+            if module.padding_idx is not None:
+                module.weight[module.padding_idx].zero_()
+        elif isinstance(module, nn.LayerNorm):
+            nn.init.ones_(module.weight)
+            nn.init.zeros_(module.bias)
+        elif isinstance(module, BudgetFormerEmbeddings) and module.sinusoidal:
+            module.position_table.copy_(sinusoids(*module.position_table.shape))
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+        """Load completely or not at all, and from safetensors only; otherwise as in ``transformers``.
+
+        Raises ValueError that names missing, unknown and wrongly shaped tensors.
+        """
+        if kwargs.pop("use_safetensors", True) is not True:
+            raise ValueError(f"{folder}: only safetensors are loaded, because other formats can run code")
+        wants_info = kwargs.pop("output_loading_info", False)
+        model, info = super().from_pretrained(
+            folder, *args, use_safetensors=True, ignore_mismatched_sizes=True, output_loading_info=True, **kwargs
+        )
+        check_loaded(folder, info, optional=cls.optional_prefixes)
+        return (model, info) if wants_info else model
+
+    def set_execution(self, name: str) -> None:
+        """Choose how attention is computed ("auto", "reference", "packed"); results stay the same."""
+        resolve(name, gradients=False, device=self.device)
+        self.config.execution = name
+        for module in self.modules():
+            if isinstance(module, BudgetedSelfAttention):
+                module.execution = name
+
+    def set_progress(self, progress: float) -> None:
+        """Set training progress t/T in [0, 1] for noise, temperature and loss weights."""
+        for module in self.modules():
+            if isinstance(module, BudgetedSelfAttention | BudgetFormerPreTrainedModel):
+                module.progress = progress
+
+
+def check_loaded(folder: str | Path, info: dict[str, Any], *, optional: tuple[str, ...]) -> None:
+    """Refuse a load that was not complete, naming the tensors."""
+    unknown = [k for k in info["unexpected_keys"] if not k.startswith(optional or ("\0",))]
+    problems = [
+        f"{what}: {', '.join(sorted(str(k[0] if isinstance(k, tuple) else k) for k in keys)[:8])}"
+        for what, keys in (
+            ("missing", info["missing_keys"]),
+            ("unknown", unknown),
+            ("of another shape than config.json says", info["mismatched_keys"]),
+        )
+        if keys
+    ]
+    if problems:
+        raise ValueError(
+            f"{folder}: the weights do not fit the configuration; tensors {'; '.join(problems)}. Nothing was loaded: "
+            "restore the original folder."
+        )

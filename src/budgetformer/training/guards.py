@@ -1,0 +1,133 @@
+"""Ctrl-C, SIGTERM and Trainer progress: long work can be stopped, and says where it is."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from types import FrameType
+from typing import Any
+
+from tqdm.auto import tqdm
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+
+class Interrupted(Exception):
+    """The run was stopped by a signal after its state was saved."""
+
+
+class StopOnSignal(TrainerCallback):
+    """On SIGINT or SIGTERM: finish the update, save once, leave. A second signal leaves at once.
+
+    Use as a context manager around ``Trainer.train``; the former handlers come back at the end. Outside the main
+    thread, where Python takes no signal handlers, it does nothing.
+    """
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self._former: dict[int, Any] = {}
+
+    def __enter__(self) -> StopOnSignal:
+        if threading.current_thread() is threading.main_thread():
+            self._former = {s: signal.signal(s, self._handle) for s in (signal.SIGINT, signal.SIGTERM)}
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        for number, handler in self._former.items():
+            signal.signal(number, handler)
+        self._former = {}
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        if self.signal is not None:
+            raise KeyboardInterrupt
+        self.signal = number
+        print(f"\n{signal.Signals(number).name}: saving after this update; again to leave at once.", file=sys.stderr)
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        if self.signal is not None:
+            control.should_evaluate = False
+            control.should_save = True
+            control.should_training_stop = True
+
+    def on_epoch_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        if self.signal is not None:  # already saved at the end of the step
+            control.should_evaluate = control.should_save = False
+            control.should_training_stop = True
+
+    def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        if self.signal is not None:
+            control.should_save = True
+            control.should_training_stop = True
+
+
+class Progress(TrainerCallback):
+    """A bar over all updates with loss, heads and accuracy; one line per evaluation."""
+
+    def __init__(self, *, title: str, quiet: bool = False) -> None:
+        self.title, self.quiet = title, quiet
+        self._bar: Any = None
+        self._shown: dict[str, str] = {}
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        if state.is_world_process_zero:
+            self._bar = tqdm(
+                total=state.max_steps,
+                initial=state.global_step,
+                desc=self.title,
+                unit="update",
+                disable=self.quiet or None,
+                dynamic_ncols=True,
+            )
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        if self._bar is not None:
+            self._bar.update(state.global_step - self._bar.n)
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if self._bar is None or not logs:
+            return
+        for name in ("loss", "mean_heads", "eval_accuracy"):
+            if name in logs:
+                self._shown[name.replace("mean_", "").replace("eval_", "")] = f"{logs[name]:.3g}"
+        self._bar.set_postfix(self._shown, refresh=False)
+
+    def on_evaluate(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        metrics: dict[str, float] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if self._bar is None or self.quiet or not metrics:
+            return
+        parts = [
+            f"epoch {state.epoch or 0:.4g}/{state.num_train_epochs}",
+            f"update {state.global_step}/{state.max_steps}",
+        ]
+        shown = {
+            "eval_loss": "loss",
+            "eval_accuracy": "accuracy",
+            "eval_macro_f1": "macro-F1",
+            "eval_mean_heads": "heads",
+        }
+        parts += [f"{label} {metrics[name]:.4f}" for name, label in shown.items() if name in metrics]
+        self._bar.write(f"{self.title}: validation at " + ", ".join(parts), file=sys.stderr)
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None

@@ -1,0 +1,91 @@
+"""The Trainer callback that drives t/T, watches the gradients, and logs what the heads do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from ..pretrained import BudgetFormerPreTrainedModel
+
+
+class NonFiniteError(ArithmeticError):
+    """A loss or gradient became NaN or infinite; the message has the update and the parameter."""
+
+
+class BudgetSchedule(TrainerCallback):
+    """Sets ``t/T`` before every update, from the real number of updates, in any ``transformers.Trainer``.
+
+    T is ``state.max_steps``, which counts accumulation, ``max_steps``, resumed runs and several processes.
+    A non-finite gradient stops the run before the optimizer sees it. Each log line of the Trainer gains the means
+    since the last one: task, budget, price and entropy loss, τ, mean budget, and per layer budget, heads,
+    entropy, effective heads (exp of the entropy) and distinct heads in use.
+
+    Example:
+        >>> trainer = Trainer(model=model, args=args, train_dataset=rows, callbacks=[BudgetSchedule()])
+    """
+
+    def on_step_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        progress = state.global_step / max(state.max_steps, 1)
+        budgetformer_in(kwargs["model"]).set_progress(min(progress, 1.0))
+
+    def on_pre_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        if not args.fp16:  # there the gradient scaler skips such updates by design
+            check_gradients(kwargs["model"], state.global_step + 1)
+
+    def on_log(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if logs is None or "loss" not in logs:
+            return
+        extra = training_statistics(kwargs["model"])
+        logs.update(extra)
+        if state.log_history:
+            state.log_history[-1].update(extra)
+
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        budgetformer_in(kwargs["model"]).set_progress(1.0)
+
+
+def budgetformer_in(model: nn.Module) -> BudgetFormerPreTrainedModel:
+    """The BudgetFormer inside wrappers such as DistributedDataParallel. Raises TypeError when there is none."""
+    for module in model.modules():
+        if isinstance(module, BudgetFormerPreTrainedModel):
+            return module
+    raise TypeError(f"BudgetSchedule needs a BudgetFormer model, got {type(model).__name__}")
+
+
+def check_gradients(model: nn.Module, update: int) -> None:
+    """Raise NonFiniteError when any gradient is NaN or infinite."""
+    named = [(name, p.grad) for name, p in model.named_parameters() if p.grad is not None]
+    norms = torch._foreach_norm([g for _, g in named]) if named else []
+    if norms and not bool(torch.isfinite(torch.stack(norms)).all()):
+        name = next(n for (n, _), norm in zip(named, norms, strict=True) if not bool(torch.isfinite(norm)))
+        raise NonFiniteError(
+            f"update {update}: the gradient of {name} is not finite, so the loss was NaN or infinite. The update was not "
+            "made. Try a lower --learning-rate, --precision fp32, or look for broken rows."
+        )
+
+
+def training_statistics(model: nn.Module) -> dict[str, float]:
+    """Take the statistics that the model gathered since the last call, with the current τ."""
+    inner = budgetformer_in(model)
+    statistics = getattr(inner, "statistics", None)
+    logged = statistics.pop() if statistics is not None else {}
+    attention = next((m for m in inner.modules() if getattr(m, "relevance_net", None) is not None), None)
+    if logged and attention is not None:
+        logged["tau"] = attention.temperature(attention.progress or 0.0)
+    return logged

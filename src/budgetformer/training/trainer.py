@@ -1,0 +1,161 @@
+"""``transformers.Trainer`` with checkpoints that are whole or absent, and head statistics in evaluation."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.metrics import f1_score
+from torch import nn
+from transformers import EvalPrediction, Trainer
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_callback import ExportableState
+from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, rotate_checkpoints
+
+from ..attention import AttentionOutput, budgeted_layers
+from ..objective import IGNORED
+
+VIOLATION = 1.0
+"""What the score of a checkpoint loses when its mean budget lies outside ``[s_min, s_max]``."""
+
+
+class CheckpointError(OSError):
+    """A checkpoint could not be written; the older ones are untouched."""
+
+
+class BudgetTrainer(Trainer):
+    """The Trainer that ``train()`` uses.
+
+    Checkpoints are written to a hidden folder beside their place and renamed when complete; older ones go after
+    that. No pickled arguments are written. Evaluation adds ``eval_mean_heads``, ``eval_mean_budget`` and the
+    heads per layer, and ``eval_score`` by which the best checkpoint is chosen: accuracy, minus ``VIOLATION`` when
+    the mean budget leaves the interval by more than one percentage point, ties broken by the loss.
+    """
+
+    def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
+        run = Path(self.args.output_dir)
+        final = run / f"{PREFIX_CHECKPOINT_DIR}-{self.state.global_step}"
+        aside = run / f".{final.name}.partial"
+        try:
+            if self.args.should_save:
+                shutil.rmtree(aside, ignore_errors=True)
+            self.accelerator.wait_for_everyone()
+            self._write_checkpoint(aside, final)
+            self.accelerator.wait_for_everyone()
+            if self.args.should_save:
+                shutil.rmtree(final, ignore_errors=True)
+                aside.rename(final)
+                rotate_checkpoints(
+                    output_dir=str(run),
+                    save_total_limit=self.args.save_total_limit,
+                    best_model_checkpoint=self.state.best_model_checkpoint,
+                    use_mtime=True,
+                )
+            self.accelerator.wait_for_everyone()
+        except Exception as error:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise CheckpointError(
+                f"cannot write the checkpoint {final}: {error}. Older checkpoints are complete; free some space or fix the "
+                "folder, then go on with --resume."
+            ) from error
+
+    def _write_checkpoint(self, aside: Path, final: Path) -> None:
+        self.store_flos()
+        self.save_model(str(aside), _internal_call=True)
+        self._save_optimizer_and_scheduler(str(aside))
+        self._save_scaler(str(aside))
+        self._save_rng_state(str(aside))
+        best = self.state.best_global_step
+        if best:
+            folder = final.with_name(f"{PREFIX_CHECKPOINT_DIR}-{best}")
+            if folder == final or folder.is_dir():
+                self.state.best_model_checkpoint = str(folder)
+        if self.args.should_save:
+            for part in [*self.callback_handler.callbacks, self.control]:
+                if isinstance(part, ExportableState):
+                    self.state.stateful_callbacks[type(part).__name__] = part.state()
+            self.state.save_to_json(str(aside / TRAINER_STATE_NAME))
+
+    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
+        folder = Path(output_dir or self.args.output_dir)
+        folder.mkdir(parents=True, exist_ok=True)
+        self.model.save_pretrained(folder, state_dict=state_dict)
+        if self.processing_class is not None:
+            self.processing_class.save_pretrained(folder)
+
+    def evaluation_loop(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> Any:
+        """As in ``Trainer``, with the head statistics and the score among the metrics."""
+        with record_heads(self.model) as recorder:
+            output = super().evaluation_loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
+        metrics = output.metrics
+        for name, value in recorder.means(self.accelerator).items():
+            metrics[f"{metric_key_prefix}_{name}"] = value
+        accuracy = metrics.get(f"{metric_key_prefix}_accuracy")
+        if accuracy is not None:
+            score = accuracy - 1e-4 * metrics[f"{metric_key_prefix}_loss"]
+            budget = metrics.get(f"{metric_key_prefix}_mean_budget")
+            config = self.model.config
+            if budget is not None and not config.s_min - 0.01 <= budget <= config.s_max + 0.01:
+                score -= VIOLATION
+            metrics[f"{metric_key_prefix}_score"] = score
+        return output
+
+
+class HeadRecorder:
+    """Sums of budgets and heads per layer over the inputs of an evaluation."""
+
+    def __init__(self, layers: int) -> None:
+        self.sums = torch.zeros(layers, 2, dtype=torch.float64)
+        self.rows = 0
+
+    def means(self, accelerator: Any) -> dict[str, float]:
+        """Means over all inputs (and processes); empty with full attention."""
+        if not len(self.sums):
+            return {}
+        total = torch.cat([self.sums.flatten(), torch.tensor([float(self.rows)], dtype=torch.float64)])
+        total = accelerator.reduce(total.float().to(accelerator.device)).cpu()
+        mean = (total[:-1] / total[-1].clamp(min=1)).view(-1, 2)
+        per_layer = {f"layer_{i}/heads": float(heads) for i, heads in enumerate(mean[:, 1])}
+        return {"mean_budget": float(mean[:, 0].mean()), "mean_heads": float(mean[:, 1].mean())} | per_layer
+
+
+@contextmanager
+def record_heads(model: nn.Module) -> Iterator[HeadRecorder]:
+    """Record the head decisions of every forward pass inside the block."""
+    layers = list(budgeted_layers(model))
+    recorder = HeadRecorder(len(layers))
+
+    def hook_for(index: int) -> Any:
+        def hook(module: nn.Module, inputs: Any, output: AttentionOutput) -> None:
+            decision = output.decision
+            if decision is not None:
+                recorder.sums[index, 0] += float(decision.budget_B.sum())
+                recorder.sums[index, 1] += float(decision.heads_B.sum())
+                recorder.rows += len(decision.budget_B) if index == 0 else 0
+
+        return hook
+
+    handles = [layer.register_forward_hook(hook_for(i)) for i, layer in enumerate(layers)]
+    try:
+        yield recorder
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def classification_metrics(prediction: EvalPrediction) -> dict[str, float]:
+    """Accuracy and macro-F1 over the rows with a label."""
+    logits = prediction.predictions[0] if isinstance(prediction.predictions, tuple) else prediction.predictions
+    known = prediction.label_ids != IGNORED
+    labels, guesses = prediction.label_ids[known], np.argmax(logits, axis=-1)[known]
+    if not len(labels):
+        return {}
+    return {
+        "accuracy": float((guesses == labels).mean()),
+        "macro_f1": float(f1_score(labels, guesses, average="macro", zero_division=0)),
+    }
