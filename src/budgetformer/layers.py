@@ -19,6 +19,8 @@ from .execution import TokenLayout
 class BudgetFormerEmbeddings(nn.Module):
     """Word embedding · √D (sinusoidal positions only) + position + optional segment embedding, dropout."""
 
+    position_table: Tensor
+
     def __init__(self, config: BudgetFormerConfig) -> None:
         super().__init__()
         size = config.hidden_size

@@ -37,7 +37,7 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
     def get_input_embeddings(self) -> nn.Module:
         return self.embeddings.word_embeddings
 
-    def set_input_embeddings(self, value: nn.Module) -> None:
+    def set_input_embeddings(self, value: nn.Embedding) -> None:
         self.embeddings.word_embeddings = value
 
     def encode(

@@ -38,7 +38,11 @@ def classification_loss(
 def regularisers(
     budget_BL: Tensor, relevance_BLH: Tensor, config: BudgetFormerConfig, progress: float
 ) -> dict[str, Tensor]:
-    """``budget_loss = α(t) · mean_b Σ_l v²``, ``price_loss = λ · mean_b Σ_l s``, ``entropy_loss = β(t) · mean Σ p log p``."""
+    """The terms that join the task loss in training, by name.
+
+    ``budget_loss = α(t) · mean_b Σ_l v²``, ``price_loss = λ · mean_b Σ_l s``,
+    ``entropy_loss = β(t) · mean_{b,l} Σ_h p log p``.
+    """
     alpha = method.budget_weight(progress, alpha_base=config.alpha_base, alpha_max=config.alpha_max)
     beta = method.entropy_weight(progress, beta_max=config.beta_max)
     violation = method.budget_violation(budget_BL, s_min=config.s_min, s_max=config.s_max)

@@ -10,7 +10,7 @@ from transformers.modeling_outputs import ModelOutput
 
 @dataclass
 class BudgetFormerModelOutput(ModelOutput):
-    """``last_hidden_state`` (B, N, D), ``pooler_output`` (B, D); on request the fields of ``BudgetFormerClassifierOutput``."""
+    """``last_hidden_state`` (B, N, D), ``pooler_output`` (B, D); the others on request, as for the classifier."""
 
     last_hidden_state: Tensor | None = None
     pooler_output: Tensor | None = None

@@ -34,17 +34,19 @@ class BudgetFormerPreTrainedModel(PreTrainedModel):
             if module.bias is not None:
                 nn.init.zeros_(module.bias)
         elif isinstance(module, nn.Embedding):
-            nn.init.normal_(module.weight, std=std)
-            if module.padding_idx is not None:
+            # Scaled by √D in the model, so that words weigh as much as the sinusoids from the start.
+            sinusoidal = self.config.position_embedding_type == "sinusoidal"
+            nn.init.normal_(module.weight, std=self.config.hidden_size**-0.5 if sinusoidal else std)
+            if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
                 module.weight[module.padding_idx].zero_()
         elif isinstance(module, nn.LayerNorm):
             nn.init.ones_(module.weight)
             nn.init.zeros_(module.bias)
         elif isinstance(module, BudgetFormerEmbeddings) and module.sinusoidal:
-            module.position_table.copy_(sinusoids(*module.position_table.shape))
+            module.position_table.copy_(sinusoids(len(module.position_table), self.config.hidden_size))
 
     @classmethod
-    def from_pretrained(cls, folder: str | Path, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
+    def from_pretrained(cls, folder: str | Path, *args: Any, **kwargs: Any) -> Any:
         """Load completely or not at all, and from safetensors only; otherwise as in ``transformers``.
 
         Raises ValueError that names missing, unknown and wrongly shaped tensors.

@@ -1,0 +1,18 @@
+"""Training over ``transformers.Trainer``."""
+
+from .guards import Interrupted
+from .run import TrainingResult, run, train
+from .schedule import BudgetSchedule, NonFiniteError
+from .settings import TrainingSettings
+from .trainer import CheckpointError
+
+__all__ = [
+    "BudgetSchedule",
+    "CheckpointError",
+    "Interrupted",
+    "NonFiniteError",
+    "TrainingResult",
+    "TrainingSettings",
+    "run",
+    "train",
+]

@@ -60,8 +60,8 @@ class BudgetTrainer(Trainer):
         except Exception as error:
             shutil.rmtree(aside, ignore_errors=True)
             raise CheckpointError(
-                f"cannot write the checkpoint {final}: {error}. Older checkpoints are complete; free some space or fix the "
-                "folder, then go on with --resume."
+                f"cannot write the checkpoint {final}: {error}. Older checkpoints are complete; free some space or fix "
+                "the folder, then go on with --resume."
             ) from error
 
     def _write_checkpoint(self, aside: Path, final: Path) -> None:

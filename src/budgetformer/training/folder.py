@@ -1,0 +1,97 @@
+"""The output folder of a run: what may be written where, and the finished model folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.utils import logging
+
+CHECKPOINTS = "checkpoints"
+RECORD = "training.json"
+OWN_FILES = ("config.json", "model.safetensors", RECORD, "README.md")
+
+
+def prepare_output(output: str | Path, *, resume: bool, overwrite: bool) -> Path | None:
+    """Check the folder before any work; returns the checkpoint to go on from.
+
+    An empty or new folder is taken as it is. A folder of an earlier run needs ``resume`` or ``overwrite``; anything
+    else in it is never touched. Raises ValueError that says what is there and what to do.
+    """
+    output = Path(output)
+    if output.exists() and not output.is_dir():
+        raise ValueError(f"output {output} is a file; give a folder")
+    ours = output.is_dir() and ((output / CHECKPOINTS).is_dir() or (output / RECORD).is_file())
+    content = sorted(p.name for p in output.iterdir()) if output.is_dir() else []
+    if content and not ours:
+        raise ValueError(f"output folder {output} holds something else ({content[0]}, …); give a new or empty folder")
+    checkpoint = newest_checkpoint(output)
+    if resume:
+        if checkpoint is None:
+            raise ValueError(f"{output} has no complete checkpoint to resume from; start without --resume")
+        return checkpoint
+    if content and not overwrite:
+        raise ValueError(
+            f"output folder {output} holds an earlier run; give --resume to go on with it, --overwrite to replace "
+            "it, or another folder"
+        )
+    if content:
+        shutil.rmtree(output / CHECKPOINTS, ignore_errors=True)
+    output.mkdir(parents=True, exist_ok=True)
+    return None
+
+
+def newest_checkpoint(output: Path) -> Path | None:
+    """The complete checkpoint with the most updates; folders that are still being written do not count."""
+    found = [
+        p for p in (output / CHECKPOINTS).glob("checkpoint-*") if p.name.split("-")[-1].isdigit() and is_complete(p)
+    ]
+    return max(found, key=lambda p: int(p.name.split("-")[-1]), default=None)
+
+
+def is_complete(checkpoint: Path) -> bool:
+    """Whether everything that resuming needs is there and not empty."""
+    needed = ("model.safetensors", "config.json", "optimizer.pt", "scheduler.pt", TRAINER_STATE_NAME)
+    return all((checkpoint / name).is_file() and (checkpoint / name).stat().st_size for name in needed)
+
+
+def write_model_folder(
+    output: Path, *, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, card: str, record: dict[str, Any]
+) -> None:
+    """Write the finished model aside and move it in, file by file, ``config.json`` last."""
+    aside = output / ".model.partial"
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    try:
+        with quiet_transformers():
+            model.save_pretrained(aside)
+            tokenizer.save_pretrained(aside)
+        (aside / "README.md").write_text(card, encoding="utf-8")
+        (aside / RECORD).write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        (aside / "model.safetensors").chmod((aside / "config.json").stat().st_mode)  # safetensors writes 0600
+        for file in sorted(aside.iterdir(), key=lambda p: p.name == "config.json"):
+            os.replace(file, output / file.name)
+    except OSError as error:
+        raise OSError(
+            f"cannot write the model folder {output}: {error}. The last checkpoint is complete: free some space and "
+            "go on with --resume."
+        ) from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+class quiet_transformers:
+    """Switch the progress bars of loading and saving in ``transformers`` off for a while."""
+
+    def __enter__(self) -> None:
+        self._were_on = logging.is_progress_bar_enabled()
+        logging.disable_progress_bar()
+
+    def __exit__(self, *exc: object) -> None:
+        if self._were_on:
+            logging.enable_progress_bar()

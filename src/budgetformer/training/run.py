@@ -1,0 +1,284 @@
+"""``train()``: one documented training run over ``transformers.Trainer``, from a file to a model folder."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers import DataCollatorWithPadding, EarlyStoppingCallback, PrinterCallback, TrainingArguments, set_seed
+
+from ..configuration import BudgetFormerConfig
+from ..inference import pick_device
+from ..modeling import BudgetFormerForSequenceClassification
+from ..reporting.card import model_card
+from ..version import __version__
+from .folder import CHECKPOINTS, newest_checkpoint, prepare_output, quiet_transformers, write_model_folder
+from .guards import Interrupted, Progress, StopOnSignal
+from .prepare import PreparedData, prepare
+from .schedule import BudgetSchedule
+from .settings import TrainingSettings
+from .trainer import BudgetTrainer, classification_metrics
+
+RUN_FILE = "run.json"
+LENGTH = ("epochs", "max_steps", "patience", "eval_steps")
+FREE = (
+    *LENGTH,
+    "output",
+    "resume",
+    "overwrite",
+    "quiet",
+    "logging_steps",
+    "tensorboard",
+    "device",
+    "title",
+    "keep_best",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingResult:
+    """``output`` the model folder; ``metrics`` on the validation part; ``history`` the Trainer's log rows."""
+
+    output: Path
+    metrics: dict[str, float]
+    history: list[dict[str, Any]]
+    seconds: float
+
+
+def train(**settings: Any) -> TrainingResult:
+    """Train a classifier and write a model folder; the keyword arguments are those of ``TrainingSettings``.
+
+    Raises:
+        ValueError: for settings or data that cannot be used, before anything is trained.
+        NonFiniteError: when a gradient is NaN or infinite, at that update; checkpoints stay.
+        Interrupted: after Ctrl-C or SIGTERM, with the state saved for ``resume=True``.
+
+    Example:
+        >>> train(train="news.csv", output="runs/news", preset="small")
+    """
+    return run(TrainingSettings(**settings))
+
+
+def run(settings: TrainingSettings) -> TrainingResult:
+    """Train as ``settings`` say; see ``train``."""
+    started = time.perf_counter()
+    settings = settings.resolved()
+    output = Path(settings.output)
+    checkpoint = prepare_output(output, resume=settings.resume, overwrite=settings.overwrite)
+    main_process = int(os.environ.get("RANK", "0")) == 0
+
+    def say(text: str) -> None:
+        if main_process and not settings.quiet:
+            print(text, file=sys.stderr)
+
+    set_seed(settings.seed)
+    data = prepare(settings, say)
+    config = build_config(settings, data)
+    set_seed(settings.seed)
+    model = BudgetFormerForSequenceClassification(config)
+    if settings.gradient_checkpointing:
+        model.gradient_checkpointing_enable()
+    arguments = training_arguments(settings, rows=len(data.train))
+    trainer = build_trainer(settings, model, arguments, data)
+    _record_run(output, settings, data, checkpoint, trainer, say)
+    with StopOnSignal() as stop:
+        trainer.add_callback(stop)
+        with quiet_transformers():
+            trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+    if stop.signal is not None:
+        kept = newest_checkpoint(output)
+        raise Interrupted(f"stopped; the state is in {kept}. Go on with the same command and --resume")
+    metrics = {k.removeprefix("eval_"): v for k, v in trainer.evaluate().items()}
+    result = TrainingResult(
+        output=output,
+        metrics=metrics,
+        history=trainer.state.log_history,
+        seconds=time.perf_counter() - started,
+    )
+    if trainer.is_world_process_zero():
+        record = _record(settings, config, data, trainer, result)
+        card = model_card(config=config, record=record)
+        write_model_folder(output, model=trainer.model, tokenizer=data.tokenizer, card=card, record=record)
+        say(f"model folder written to {output}")
+    trainer.accelerator.wait_for_everyone()
+    return result
+
+
+def build_config(settings: TrainingSettings, data: PreparedData) -> BudgetFormerConfig:
+    """The model's configuration for these settings and data."""
+    names = dict(enumerate(data.class_names))
+    pairs = data.columns.pair is not None
+    fields: dict[str, Any] = {
+        "vocab_size": max(len(data.tokenizer), max(data.tokenizer.get_vocab().values()) + 1),
+        "max_position_embeddings": settings.max_length,
+        "type_vocab_size": 2 if pairs else 0,
+        "pad_token_id": data.tokenizer.pad_token_id,
+        "id2label": names,
+        "label2id": {name: i for i, name in names.items()},
+        "label_smoothing": settings.label_smoothing,
+        "class_weights": class_weights(settings, data),
+        "text_columns": list(data.columns.text),
+        "pair_column": data.columns.pair,
+        "label_column": data.columns.label,
+    }
+    return BudgetFormerConfig.preset(settings.preset, **(fields | settings.config))
+
+
+def class_weights(settings: TrainingSettings, data: PreparedData) -> list[float] | None:
+    """One weight per class, scaled so that the mean over the training rows is 1."""
+    if settings.class_weights is None:
+        return None
+    counts = [data.class_counts[name] for name in data.class_names]
+    if settings.class_weights == "balanced":
+        raw = [1.0 / max(n, 1) for n in counts]
+    else:
+        raw = [float(w) for w in settings.class_weights]
+        if len(raw) != len(counts) or not all(math.isfinite(w) and w >= 0 for w in raw) or not any(raw):
+            raise ValueError(
+                f"class_weights must be one number of at least 0 for each class "
+                f"({', '.join(data.class_names)}), got {raw}"
+            )
+    mean = sum(w * n for w, n in zip(raw, counts, strict=True)) / sum(counts)
+    return [w / mean for w in raw]
+
+
+def training_arguments(settings: TrainingSettings, *, rows: int) -> TrainingArguments:
+    """The Trainer's arguments; nothing is written but checkpoints."""
+    device = pick_device(settings.device)
+    assert settings.batch_size is not None
+    batches = math.ceil(rows / settings.batch_size)
+    updates = settings.max_steps or math.ceil(batches / settings.gradient_accumulation) * (settings.epochs or 1)
+    every = "steps" if settings.eval_steps else "epoch"
+    report = []
+    if settings.tensorboard is not None:
+        os.environ["TENSORBOARD_LOGGING_DIR"] = str(settings.tensorboard)
+        report = ["tensorboard"]
+    return TrainingArguments(
+        output_dir=str(Path(settings.output) / CHECKPOINTS),
+        num_train_epochs=settings.epochs or 3.0,
+        max_steps=settings.max_steps or -1,
+        per_device_train_batch_size=settings.batch_size,
+        per_device_eval_batch_size=2 * settings.batch_size,
+        gradient_accumulation_steps=settings.gradient_accumulation,
+        learning_rate=settings.learning_rate or 5e-4,
+        lr_scheduler_type="linear",
+        warmup_steps=settings.warmup or 0.0,
+        weight_decay=settings.weight_decay or 0.0,
+        max_grad_norm=settings.max_grad_norm,
+        bf16=settings.precision == "bf16",
+        use_cpu=device == "cpu",
+        seed=settings.seed,
+        logging_steps=settings.logging_steps or max(1, int(updates) // 1000),
+        logging_nan_inf_filter=False,
+        eval_strategy=every,
+        eval_steps=settings.eval_steps,
+        save_strategy=every,
+        save_steps=settings.eval_steps or 500,
+        save_total_limit=2,
+        load_best_model_at_end=settings.keep_best,
+        metric_for_best_model="eval_score",
+        greater_is_better=True,
+        restore_callback_states_from_checkpoint=True,
+        train_sampling_strategy="group_by_length",
+        length_column_name="length",
+        dataloader_pin_memory=device != "cpu",
+        ddp_find_unused_parameters=False,
+        label_names=["labels"],
+        report_to=report,
+        disable_tqdm=True,
+    )
+
+
+def build_trainer(
+    settings: TrainingSettings,
+    model: BudgetFormerForSequenceClassification,
+    arguments: TrainingArguments,
+    data: PreparedData,
+) -> BudgetTrainer:
+    """The Trainer with schedule, progress and early stopping."""
+    trainer = BudgetTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=data.train,
+        eval_dataset=data.validation,
+        processing_class=data.tokenizer,
+        data_collator=DataCollatorWithPadding(data.tokenizer),
+        compute_metrics=classification_metrics,
+        callbacks=[BudgetSchedule()] if model.config.budgeted else [],
+    )
+    trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(Progress(title=settings.title, quiet=settings.quiet))
+    if settings.patience is not None:
+        trainer.add_callback(EarlyStoppingCallback(early_stopping_patience=settings.patience))
+    return trainer
+
+
+def _record_run(
+    output: Path,
+    settings: TrainingSettings,
+    data: PreparedData,
+    checkpoint: Path | None,
+    trainer: BudgetTrainer,
+    say: Any,
+) -> None:
+    """Keep what the run was told beside its checkpoints; on resume compare, and say what changed."""
+    file = output / CHECKPOINTS / RUN_FILE
+    now = json.loads(json.dumps({"settings": settings.describe(), "data": data.fingerprint}))
+    if checkpoint is not None and file.is_file():
+        before = json.loads(file.read_text(encoding="utf-8"))
+        changed = {
+            name: (before["settings"].get(name), value)
+            for name, value in now["settings"].items()
+            if before["settings"].get(name) != value
+        }
+        other = {k: v for k, v in changed.items() if k not in FREE}
+        if other:
+            name, (old, new) = next(iter(other.items()))
+            raise ValueError(f"--resume goes on with the same run, but {name} was {old!r} and is {new!r} now")
+        if before["data"] != now["data"]:
+            raise ValueError("--resume goes on with the same run, but the training rows are not the same as before")
+        length = {k: v for k, v in changed.items() if k in LENGTH}
+        if length:
+            words = ", ".join(f"{k} {old} → {new}" for k, (old, new) in length.items())
+            say(
+                f"note: the length of the run changed ({words}): learning rate, noise, temperature and loss weights "
+                f"go on as if the new length had been planned from the start, a jump at update {checkpoint.name[11:]}"
+            )
+    if checkpoint is not None:
+        say(f"going on from {checkpoint}")
+    if trainer.is_world_process_zero():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        aside = file.with_suffix(".partial")
+        aside.write_text(json.dumps(now, indent=1), encoding="utf-8")
+        aside.replace(file)
+
+
+def _record(
+    settings: TrainingSettings,
+    config: BudgetFormerConfig,
+    data: PreparedData,
+    trainer: BudgetTrainer,
+    result: TrainingResult,
+) -> dict[str, Any]:
+    """``training.json``: settings, data counts, measured figures, versions, and the whole log."""
+    return {
+        "budgetformer": __version__,
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "settings": settings.describe(),
+        "data": data.counts | {"classes": data.class_counts, "fingerprint": data.fingerprint},
+        "parameters": sum(p.numel() for p in trainer.model.parameters()),
+        "updates": trainer.state.global_step,
+        "best_update": trainer.state.best_global_step,
+        "validation": result.metrics,
+        "seconds": round(result.seconds, 1),
+        "history": trainer.state.log_history,
+    }

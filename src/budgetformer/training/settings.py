@@ -1,0 +1,141 @@
+"""Everything that a training run can be told, with defaults by preset."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from ..configuration import PRESETS
+from ..data.files import Reading
+
+OPTIMISATION: dict[str, dict[str, Any]] = {
+    "tiny": {"learning_rate": 1e-3, "batch_size": 16, "epochs": 8},
+    "small": {"learning_rate": 5e-4, "batch_size": 32, "epochs": 8},
+    "base": {"learning_rate": 2e-4, "batch_size": 32, "epochs": 6},
+    "paper": {"learning_rate": 2e-5, "batch_size": 16, "epochs": 10, "warmup": 0.0, "weight_decay": 0.01},
+}
+"""Optimisation defaults of each preset; AdamW with linear decay throughout."""
+
+PRECISIONS = ("fp32", "bf16")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSettings:
+    """A complete description of one run. None means the preset's value or none at all.
+
+    Data: train (a file, several files, or the name of a data set), output (the model folder), validation,
+    text_column (one or several, joined with a line break), pair_column, label_column, reading (file format),
+    unlabelled ("keep" or spellings that mean "no label"), data_folder (of the named sets),
+    validation_fraction (set aside when no validation file is given).
+
+    Model: preset, tokenizer (a folder or hub name; otherwise a vocabulary of vocab_size is trained),
+    max_length (tokens of one text, special ones included), config (further fields of BudgetFormerConfig).
+
+    Optimisation: epochs or max_steps, batch_size (per process), gradient_accumulation, learning_rate, warmup (share
+    of the updates), weight_decay, max_grad_norm, patience (evaluations without a better score before stopping),
+    class_weights ("balanced" or one per class), label_smoothing, seed, precision ("fp32" or "bf16" autocast),
+    gradient_checkpointing, device.
+
+    Running: logging_steps and eval_steps in updates (None: chosen from the length of the run; every epoch), resume,
+    overwrite, keep_best (False keeps the last state instead of the best one), tensorboard (a folder), quiet.
+    """
+
+    train: str | Path | Sequence[str | Path]
+    output: str | Path
+    validation: str | Path | None = None
+    text_column: Sequence[str] = ()
+    pair_column: str | None = None
+    label_column: str | None = None
+    reading: Reading = field(default_factory=Reading)
+    unlabelled: str | Sequence[str] | None = None
+    data_folder: str | Path | None = None
+    validation_fraction: float = 0.1
+    preset: str = "small"
+    tokenizer: str | None = None
+    vocab_size: int = 30522
+    max_length: int = 256
+    config: dict[str, Any] = field(default_factory=dict)
+    epochs: float | None = None
+    max_steps: int | None = None
+    batch_size: int | None = None
+    gradient_accumulation: int = 1
+    learning_rate: float | None = None
+    warmup: float | None = None
+    weight_decay: float | None = None
+    max_grad_norm: float = 1.0
+    patience: int | None = None
+    class_weights: str | Sequence[float] | None = None
+    label_smoothing: float = 0.0
+    seed: int = 0
+    precision: str = "fp32"
+    gradient_checkpointing: bool = False
+    device: str = "auto"
+    logging_steps: int | None = None
+    eval_steps: int | None = None
+    resume: bool = False
+    overwrite: bool = False
+    keep_best: bool = True
+    tensorboard: str | Path | None = None
+    quiet: bool = False
+    title: str = "Training"
+
+    def __post_init__(self) -> None:
+        for name in ("text_column",):
+            value = getattr(self, name)
+            object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value or ()))
+        self._check()
+
+    def _check(self) -> None:
+        positive = ("batch_size", "gradient_accumulation", "epochs", "max_steps", "learning_rate", "max_grad_norm")
+        for name in (*positive, "patience", "logging_steps", "eval_steps", "vocab_size", "max_length"):
+            value = getattr(self, name)
+            if value is not None and not (_number(value) and value > 0):
+                raise ValueError(f"{name} must be above 0, got {value!r}")
+        for name in ("warmup", "label_smoothing"):
+            value = getattr(self, name)
+            if value is not None and not (_number(value) and 0 <= value < 1):
+                raise ValueError(f"{name} must lie in [0, 1), got {value!r}")
+        if self.weight_decay is not None and not (_number(self.weight_decay) and self.weight_decay >= 0):
+            raise ValueError(f"weight_decay must be 0 or above, got {self.weight_decay!r}")
+        if not (_number(self.validation_fraction) and 0 < self.validation_fraction < 1):
+            raise ValueError(f"validation_fraction must lie between 0 and 1, got {self.validation_fraction!r}")
+        if self.preset not in PRESETS:
+            raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {self.preset!r}")
+        if self.precision not in PRECISIONS:
+            raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {self.precision!r}")
+        if isinstance(self.class_weights, str) and self.class_weights != "balanced":
+            raise ValueError(f"class_weights must be 'balanced' or a number per class, got {self.class_weights!r}")
+        if self.epochs is not None and self.max_steps is not None:
+            raise ValueError(f"give epochs ({self.epochs}) or max_steps ({self.max_steps}), not both")
+        if self.resume and self.overwrite:
+            raise ValueError(
+                "resume goes on with the run in the output folder and overwrite deletes it: give one of them"
+            )
+
+    def resolved(self) -> TrainingSettings:
+        """With the preset's optimisation defaults filled in."""
+        defaults = {"warmup": 0.06, "weight_decay": 0.01} | OPTIMISATION[self.preset]
+        if self.max_steps is not None:
+            defaults.pop("epochs")
+        return replace(self, **{k: v for k, v in defaults.items() if getattr(self, k) is None})
+
+    def describe(self) -> dict[str, Any]:
+        """The settings as JSON values."""
+        described: dict[str, Any] = {}
+        for item in fields(self):
+            value = getattr(self, item.name)
+            if isinstance(value, Reading):
+                value = {f.name: getattr(value, f.name) for f in fields(value)}
+            elif isinstance(value, Path):
+                value = str(value)
+            elif isinstance(value, tuple | list):
+                value = [str(v) if isinstance(v, Path) else v for v in value]
+            described[item.name] = value
+        return described
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
