@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from . import method
-from .execution import HeadWeights, TokenLayout, resolve
+from .execution import HeadWeights, TokenLayout, gradients_wanted, resolve, resolve_layout
 
 
 @dataclass(kw_only=True)
@@ -133,12 +133,15 @@ class BudgetedSelfAttention(nn.Module):
         ``budget`` replaces and ``max_budget`` caps the learned share, one number or one per input in (0, 1].
         ``layout`` is for callers that pack tokens themselves: then ``x`` is as ``layout`` says.
         """
-        path = resolve(self.execution, gradients=torch.is_grad_enabled(), device=x.device)
         own_layout = layout is None
         if layout is None:
+            gradients = self.training or gradients_wanted([x, *self.parameters()])
+            path = resolve(self.execution, gradients=gradients, device=x.device)
             mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if mask is None else mask.bool()
             layout = TokenLayout(mask, packed=path.PACKED)
             x = layout.pack(x) if layout.packed else x
+        else:
+            path = resolve_layout(layout)
         decision = self.decide(
             x, layout, budget=budget, max_budget=max_budget, rescale_gates=rescale_gates, policy=policy, keys=keys
         )

@@ -11,7 +11,7 @@ from transformers.utils import logging
 
 from . import method
 from .configuration import BudgetFormerConfig
-from .execution import TokenLayout, resolve
+from .execution import TokenLayout, gradients_wanted, resolve
 from .layers import BudgetFormerEmbeddings, BudgetFormerLayer
 from .objective import IGNORED, TrainingStatistics, classification_loss, regularisers
 from .outputs import BudgetFormerClassifierOutput, BudgetFormerModelOutput
@@ -55,7 +55,8 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
         mask_BN = (
             input_ids.new_ones(input_ids.shape, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
         )
-        path = resolve(self.config.execution, gradients=torch.is_grad_enabled(), device=input_ids.device)
+        gradients = self.training or gradients_wanted(self.parameters())
+        path = resolve(self.config.execution, gradients=gradients, device=input_ids.device)
         layout = TokenLayout(mask_BN, packed=path.PACKED)
         x = self.embeddings(input_ids, token_type_ids)
         x = layout.pack(x) if layout.packed else x

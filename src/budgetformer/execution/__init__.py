@@ -1,29 +1,45 @@
 """How attention is computed: one signature, several ways, chosen by name and never silently another.
 
-``reference`` computes every head and masks: the definition, and what training uses.
+``reference`` computes every head and masks: the definition, and what training uses. ``packed`` computes only the
+heads that were chosen, for real tokens only, and has no gradient.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from types import ModuleType
 
 import torch
+from torch import Tensor
 
-from . import reference
+from . import packed, reference
 from .layout import HeadWeights, TokenLayout
 
-__all__ = ["HeadWeights", "TokenLayout", "resolve"]
+__all__ = ["HeadWeights", "TokenLayout", "gradients_wanted", "resolve", "resolve_layout"]
 
-EXECUTIONS: dict[str, ModuleType] = {"reference": reference}
+EXECUTIONS: dict[str, ModuleType] = {"reference": reference, "packed": packed}
 
 
 def resolve(name: str, *, gradients: bool, device: torch.device) -> ModuleType:
-    """The module whose ``attend`` computes attention. ``auto``: the reference when gradients are wanted.
+    """The module whose ``attend`` computes attention. ``auto``: packed on a CPU when no gradients are wanted.
 
-    Raises ValueError that lists the names when ``name`` is unknown.
+    ``gradients`` is true in training mode too, where heads that are not kept may have open gates.
+    Raises ValueError that lists the names when ``name`` is unknown, RuntimeError for ``packed`` with gradients.
     """
     if name == "auto":
-        return reference
+        return packed if device.type == "cpu" and not gradients else reference
     if name not in EXECUTIONS:
         raise ValueError(f"execution must be one of auto, {', '.join(EXECUTIONS)}, got {name!r}")
+    if EXECUTIONS[name].PACKED and gradients:
+        raise RuntimeError(f"execution={name!r} {packed.INFERENCE_ONLY}")
     return EXECUTIONS[name]
+
+
+def resolve_layout(layout: TokenLayout) -> ModuleType:
+    """The module that takes tokens as ``layout`` has them: whoever laid them out has chosen."""
+    return packed if layout.packed else reference
+
+
+def gradients_wanted(tensors: Iterable[Tensor]) -> bool:
+    """Whether autograd would record an operation on ``tensors``."""
+    return torch.is_grad_enabled() and any(t.requires_grad for t in tensors)

@@ -1,0 +1,121 @@
+"""Multiply-adds in closed form. Unit: one multiply-add (MAC) = 2 FLOP; products of matrices are counted, nothing else.
+
+Per input with n real tokens (D width, H heads, d = D / H, F feed-forward width, L layers, C classes), for a layer
+that keeps k heads:
+
+| part           | multiply-adds  |                                                          |
+| -------------- | -------------- | -------------------------------------------------------- |
+| projections    | ``3 n D d k``  | q, k, v of the kept heads                                |
+| scores         | ``n² d k``     | q kᵀ                                                     |
+| values         | ``n² d k``     | attention weights times v                                |
+| output         | ``n d D k``    | output projection of the kept heads                      |
+| budget_net     | ``D² + D``     | f; absent with ``fixed_budget`` or full attention        |
+| relevance_net  | ``D H``        | g; absent with full attention                            |
+| feed_forward   | ``2 n D F``    |                                                          |
+
+and once per input ``classifier``: ``D C``. Embeddings are a look-up and cost 0. Pooling, softmax, gates, norms and
+activations are elementwise or sums (of the order of ``n D`` and ``n² k``) and are not counted, as in the usual
+counters. A model with its own nets in place of f and g costs what those cost; the formula is that of the defaults.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ..configuration import BudgetFormerConfig
+
+
+def breakdown(config: BudgetFormerConfig, lengths: ArrayLike, heads: ArrayLike) -> dict[str, NDArray[np.int64]]:
+    """Multiply-adds of the packed execution by part, each (B,), summed over layers.
+
+    ``lengths`` (B,) or one number: real tokens, special ones included. ``heads`` (B, L), (L,) or one number: heads
+    kept. Raises ValueError that names the argument when a value is impossible or the shapes do not fit.
+    """
+    n_B = _whole("lengths", lengths, 0, None)
+    if n_B.ndim > 1:
+        raise ValueError(f"lengths must be one number or one per input, got shape {list(n_B.shape)}")
+    n_B = np.atleast_1d(n_B)
+    k_B = _heads_of_all_layers(config, heads, len(n_B))
+    n_B, k_B = np.broadcast_arrays(n_B, k_B)
+    width, size, layers = config.hidden_size, config.head_size, config.num_hidden_layers
+    once_B = np.ones_like(n_B)
+    has_budget_net = config.budgeted and config.fixed_budget is None
+    return {
+        "projections": 3 * n_B * width * size * k_B,
+        "scores": n_B**2 * size * k_B,
+        "values": n_B**2 * size * k_B,
+        "output": n_B * size * width * k_B,
+        "budget_net": once_B * (layers * (width**2 + width) if has_budget_net else 0),
+        "relevance_net": once_B * (layers * width * config.num_attention_heads if config.budgeted else 0),
+        "feed_forward": 2 * layers * n_B * width * config.intermediate_size,
+        "classifier": once_B * width * config.num_labels,
+    }
+
+
+def executed_macs(config: BudgetFormerConfig, lengths: ArrayLike, heads: ArrayLike) -> NDArray[np.int64]:
+    """Multiply-adds of the packed execution, (B,); see ``breakdown`` for the arguments."""
+    return np.sum(list(breakdown(config, lengths, heads).values()), axis=0)
+
+
+def dense_macs(config: BudgetFormerConfig, lengths: ArrayLike) -> NDArray[np.int64]:
+    """The same model with all heads, without padding, (B,): what ``executed_macs`` is compared with.
+
+    A budgeted model is counted with its nets; the full-attention twin, ``config.dense_twin()``, has none.
+    """
+    return executed_macs(config, lengths, config.num_attention_heads)
+
+
+def padded_macs(config: BudgetFormerConfig, lengths: ArrayLike, padded_length: int) -> NDArray[np.int64]:
+    """What the reference execution does for every input of a batch, (B,): all heads on the padded grid, nothing skipped.
+
+    ``padded_length`` is the number of columns of the batch; it must be at least the longest of ``lengths``.
+    """
+    n_B = np.atleast_1d(_whole("lengths", lengths, 0, None))
+    if n_B.size and padded_length < n_B.max():
+        raise ValueError(f"padded_length must be at least the longest text ({n_B.max()}), got {padded_length}")
+    return dense_macs(config, np.full_like(n_B, padded_length))
+
+
+def paper_macs(config: BudgetFormerConfig, *, length: int, rows: int, budget: float | None = None) -> float:
+    """The accounting of arXiv 2604.22583: the attention block only, every row at padded ``length`` N, times ``rows``.
+
+    Without ``budget`` the Transformer, ``L · (4 N D² + 2 N² D + H N²)``; with it the BudgetFormer,
+    ``L · (4 N D² + s (2 N² D + H N²) + D² + D + D H)``. Projections of unselected heads are paid in full, the
+    feed-forward is left out; ``executed_macs`` counts what this implementation does.
+    """
+    layers, heads, width = config.num_hidden_layers, config.num_attention_heads, config.hidden_size
+    projections = 4 * length * width**2
+    attention = 2 * length**2 * width + heads * length**2
+    if budget is None:
+        return float(rows * layers * (projections + attention))
+    if not 0 <= budget <= 1:
+        raise ValueError(f"budget must lie in [0, 1], got {budget}")
+    nets = width**2 + width + width * heads
+    return float(rows * layers * (projections + budget * attention + nets))
+
+
+def _heads_of_all_layers(config: BudgetFormerConfig, heads: ArrayLike, batch: int) -> NDArray[np.int64]:
+    """Heads kept, summed over layers, (B,) or (1,)."""
+    layers = config.num_hidden_layers
+    k = _whole("heads", heads, 0, config.num_attention_heads)
+    if k.ndim == 0:
+        return np.atleast_1d(k * layers)
+    if k.shape[-1] != layers or k.ndim > 2 or (k.ndim == 2 and batch != 1 and len(k) not in (1, batch)):
+        raise ValueError(
+            f"heads must be one number or have shape [{layers}] or [{batch}, {layers}] (inputs, layers), "
+            f"got {list(k.shape)}"
+        )
+    return np.atleast_1d(k.sum(axis=-1))
+
+
+def _whole(name: str, values: ArrayLike, low: int, high: int | None) -> NDArray[np.int64]:
+    """``values`` as int64; refuses fractions and values outside the range."""
+    array = np.asarray(values)
+    with np.errstate(invalid="ignore"):
+        whole = array.astype(np.int64)
+    wrong = (whole != array) | (whole < low) | (False if high is None else whole > high)
+    if np.any(wrong):
+        limit = f"at least {low}" if high is None else f"between {low} and {high}"
+        raise ValueError(f"{name} must be whole numbers {limit}, got {array[wrong].flat[0]}")
+    return whole
