@@ -58,7 +58,7 @@ def unlabelled_markers(values: Iterable[str], setting: str | Sequence[str] | Non
     others = [number for number in numbers.values() if number != -1]
     minus_one = [value for value, number in numbers.items() if number == -1]
     if others and all(number is not None and number >= 0 and number.is_integer() for number in others):
-        return frozenset(["-", "-1", *minus_one])
+        return frozenset(["-", "-1", "-1.0", *minus_one])
     return frozenset(["-"])
 
 
