@@ -119,6 +119,13 @@ def test_labels_become_indices_and_no_label_the_ignored_one():
     assert encoded["row"][:] == [0, 1, 2, 3, 4]
 
 
+def test_a_selection_of_rows_is_encoded_without_noise(capfd):
+    chosen = rows("b", "-", "a", "b").select([3, 0, 2])
+    encoded = encode_labels(chosen, ["a", "b"], source="x.csv")
+    assert encoded[:] == {"text": ["text 3", "text 0", "text 2"], "label": [1, 1, 0], "row": [3, 0, 2]}
+    assert capfd.readouterr() == ("", "")
+
+
 def test_an_unknown_label_is_named_with_rows_and_file():
     test = rows("pos", "pos", "pos", "neg", "neg", "neg", "mixed")
     with pytest.raises(DataError, match=r"test\.csv: label 'mixed' \(1 row\) is none of the classes 'neg', 'pos'"):
