@@ -15,7 +15,7 @@ import pytest
 from budgetformer.data import storage
 from budgetformer.data.columns import Columns
 from budgetformer.data.errors import DataError
-from budgetformer.data.loading import load
+from budgetformer.data.loading import Texts, load
 
 COLUMNS = Columns(text=("text",), label="label")
 VALUE = datasets.Features({"n": datasets.Value("int64")})
@@ -36,6 +36,12 @@ def test_pairs_have_a_column_of_their_own(tmp_path):
         "label": [None],
         "row": [0],
     }
+
+
+def test_all_texts_of_a_data_set_are_read_as_often_as_wanted(tmp_path):
+    (tmp_path / "a.tsv").write_text("a\tb\n1\t2\n3\t4\n")
+    texts = Texts(load(tmp_path / "a.tsv", Columns(text=("a",), pair="b")).select([1, 0]))
+    assert list(texts) == list(texts) == ["3", "1", "4", "2"]
 
 
 def test_a_cell_that_is_not_text_is_named_by_file_and_row(tmp_path):
