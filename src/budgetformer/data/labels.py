@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import datasets
-import numpy as np
 
 from .errors import DataError
+from .storage import BATCH_ROWS, write_dataset
 from .unicode import is_blank
 
 IGNORED = -100
@@ -58,12 +59,14 @@ def unlabelled_markers(values: Iterable[str], setting: str | Sequence[str] | Non
     others = [number for number in numbers.values() if number != -1]
     minus_one = [value for value, number in numbers.items() if number == -1]
     if others and all(number is not None and number >= 0 and number.is_integer() for number in others):
-        return frozenset(["-", "-1", *minus_one])
+        return frozenset(["-", "-1", "-1.0", *minus_one])
     return frozenset(["-"])
 
 
 def model_markers(names: Sequence[str], setting: str | Sequence[str] | None = None) -> frozenset[str]:
     """Which spellings mean "no label" for a model with the classes ``names``: never one of these."""
+    if any(_number(name) == -1 for name in names):
+        return frozenset(["-"] if setting is None else unlabelled_markers(names, setting)) - frozenset(names)
     return unlabelled_markers([*names, "-1"], setting) - frozenset(names)
 
 
@@ -113,27 +116,32 @@ def find_classes(
 
 
 def encode_labels(
-    dataset: datasets.Dataset, names: Sequence[str], markers: Iterable[str] = ("-",), *, source: str | Path
+    dataset: datasets.Dataset,
+    names: Sequence[str],
+    markers: Iterable[str] = ("-",),
+    *,
+    source: str | Path,
+    folder: str | Path | None = None,
 ) -> datasets.Dataset:
     """The data set with ``label`` as the index in ``names``, ``IGNORED`` where there is no label.
 
-    Raises DataError naming the label, the number of rows and ``source`` when a label is none of the classes.
+    It is written anew to ``folder`` (default: a temporary one). Raises DataError naming the label, the number of
+    rows and ``source`` when a label is none of the classes.
     """
-    markers = frozenset(markers)
-    index = {name: i for i, name in enumerate(names)}
+    known = {name: index for index, name in enumerate(names)}
     unknown: Counter[str] = Counter()
-    codes = []
-    for batch in dataset.select_columns("label").iter(batch_size=_ITERATION_ROWS):
-        codes.append(np.full(len(batch["label"]), IGNORED, dtype=np.int64))
-        for place, label in enumerate(batch["label"]):
-            if label in index:
-                codes[-1][place] = index[label]
-            elif not is_unlabelled(label, markers):
-                unknown[label] += 1
-    if unknown:
-        raise DataError(_unknown(unknown, names, source))
-    column = np.concatenate(codes) if codes else np.empty(0, dtype=np.int64)
-    return dataset.remove_columns("label").add_column("label", column)
+    ignored = frozenset(markers)
+
+    def batches() -> Iterator[dict[str, list[Any]]]:
+        for batch in dataset.iter(batch_size=BATCH_ROWS):
+            labels = batch["label"]
+            unknown.update(label for label in labels if label not in known and not is_unlabelled(label, ignored))
+            yield {**batch, "label": [known.get(label, IGNORED) for label in labels]}
+        if unknown:
+            raise DataError(_unknown(unknown, names, source))
+
+    columns = datasets.Features({**dataset.features, "label": datasets.Value("int64")})
+    return write_dataset(batches(), columns, folder=folder)
 
 
 def _unknown(unknown: Counter[str], names: Sequence[str], source: str | Path) -> str:

@@ -68,3 +68,15 @@ def _batches(rows: Iterator[dict[str, Any]], names: Sequence[str]) -> Iterator[d
             batch, characters = {name: [] for name in names}, 0
     if batch["row"]:
         yield batch
+
+
+class Texts:
+    """All texts of a data set, of pairs both, read in batches as often as it is iterated."""
+
+    def __init__(self, dataset: datasets.Dataset) -> None:
+        self._dataset = dataset.select_columns([name for name in ("text", "pair") if name in dataset.features])
+
+    def __iter__(self) -> Iterator[str]:
+        for batch in self._dataset.iter(batch_size=BATCH_ROWS):
+            for texts in batch.values():
+                yield from texts

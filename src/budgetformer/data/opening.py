@@ -85,7 +85,8 @@ def open_lines(path: Path, encoding: str) -> Iterator[Iterator[str]]:
         mark, encoding = _mark(start, encoding)
         file.seek(len(mark))
         newline = _newline(start[len(mark) :], encoding)
-        yield _decoded(path, io.TextIOWrapper(file, encoding=encoding, newline=newline), encoding)
+        with io.TextIOWrapper(file, encoding=encoding, newline=newline) as text:
+            yield _decoded(path, text, encoding)
 
 
 def _decoded(path: Path, text: io.TextIOWrapper, encoding: str) -> Iterator[str]:

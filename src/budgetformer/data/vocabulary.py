@@ -29,7 +29,7 @@ def train_tokenizer(
     """A tokenizer like BERT's uncased one with at most ``vocab_size`` tokens learned from ``texts``.
 
     Ids 0 to 4 are [PAD], [UNK], [CLS], [SEP] and [MASK]. The same texts give the same vocabulary, in any order.
-    ``texts`` is read twice, so a list or a column of a data set but no generator. ``min_frequency``: how often two
+    ``texts`` is read twice, so a list or ``loading.Texts`` but no generator. ``min_frequency``: how often two
     pieces must meet to become one. ``max_length`` is saved as the tokenizer's limit, ``segments`` that it gives
     token_type_ids. Special tokens typed in a text stay text, also where transformers alone loads the tokenizer.
 
@@ -37,7 +37,7 @@ def train_tokenizer(
         DataError: for a generator and for a ``vocab_size`` that does not hold the special tokens and an alphabet.
     """
     if iter(texts) is texts:
-        raise DataError("texts is read twice: give a list or a column of a data set, not a generator")
+        raise DataError("texts is read twice: give a list or loading.Texts(dataset), not a generator")
     if vocab_size < 100:
         raise DataError(f"vocab_size must be at least 100, got {vocab_size}")
     tokenizer = _untrained({})
