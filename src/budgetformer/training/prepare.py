@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import datasets
 import numpy as np
@@ -18,7 +17,7 @@ from ..data.encoding import TextEncoder
 from ..data.errors import DataError
 from ..data.files import column_names
 from ..data.labels import encode_labels, find_classes
-from ..data.loading import load
+from ..data.loading import Texts, load
 from ..data.registry import is_named, load_named
 from ..data.splits import count_repeats, split_validation
 from ..data.vocabulary import train_tokenizer
@@ -174,21 +173,11 @@ def _tokenizer(
             raise DataError(f"tokenizer {settings.tokenizer!r} has no padding token; batches need one")
         tokenizer.model_max_length = settings.max_length
         return tokenizer
-    texts: Sequence[str] | _TwoColumns = _TwoColumns(train) if pairs else train["text"]
-    tokenizer = train_tokenizer(texts, vocab_size=settings.vocab_size, max_length=settings.max_length, segments=pairs)
+    tokenizer = train_tokenizer(
+        Texts(train), vocab_size=settings.vocab_size, max_length=settings.max_length, segments=pairs
+    )
     say(f"{len(tokenizer):,} word pieces learned from the training part")
     return tokenizer
-
-
-class _TwoColumns:
-    """The texts of both columns, one after the other, as often as asked."""
-
-    def __init__(self, dataset: datasets.Dataset) -> None:
-        self.dataset = dataset
-
-    def __iter__(self) -> Any:
-        yield from self.dataset["text"]
-        yield from self.dataset["pair"]
 
 
 def _fingerprint(dataset: datasets.Dataset) -> str:
