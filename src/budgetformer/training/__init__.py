@@ -1,7 +1,7 @@
 """Training over ``transformers.Trainer``."""
 
 from .guards import Interrupted
-from .run import TrainingResult, run, train
+from .runner import TrainingResult, run, train
 from .schedule import BudgetSchedule, NonFiniteError
 from .settings import TrainingSettings
 from .trainer import CheckpointError

@@ -15,23 +15,8 @@ class NonFiniteError(ArithmeticError):
     """A loss or gradient became NaN or infinite; the message has the update and the parameter."""
 
 
-class BudgetSchedule(TrainerCallback):
-    """Sets ``t/T`` before every update, from the real number of updates, in any ``transformers.Trainer``.
-
-    T is ``state.max_steps``, which counts accumulation, ``max_steps``, resumed runs and several processes.
-    A non-finite gradient stops the run before the optimizer sees it. Each log line of the Trainer gains the means
-    since the last one: task, budget, price and entropy loss, τ, mean budget, and per layer budget, heads,
-    entropy, effective heads (exp of the entropy) and distinct heads in use.
-
-    Example:
-        >>> trainer = Trainer(model=model, args=args, train_dataset=rows, callbacks=[BudgetSchedule()])
-    """
-
-    def on_step_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        progress = state.global_step / max(state.max_steps, 1)
-        budgetformer_in(kwargs["model"]).set_progress(min(progress, 1.0))
+class TrainingWatch(TrainerCallback):
+    """Stops a run at the update whose gradient is not finite, and adds the model's statistics to each log line."""
 
     def on_pre_optimizer_step(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -53,6 +38,25 @@ class BudgetSchedule(TrainerCallback):
         logs.update(extra)
         if state.log_history:
             state.log_history[-1].update(extra)
+
+
+class BudgetSchedule(TrainingWatch):
+    """Sets ``t/T`` before every update, from the real number of updates, in any ``transformers.Trainer``.
+
+    T is ``state.max_steps``, which counts accumulation, ``max_steps``, resumed runs and several processes.
+    A non-finite gradient stops the run before the optimizer sees it. Each log line of the Trainer gains the means
+    since the last one: task, budget, price and entropy loss, τ, mean budget, and per layer budget, heads,
+    entropy, effective heads (exp of the entropy) and distinct heads in use.
+
+    Example:
+        >>> trainer = Trainer(model=model, args=args, train_dataset=rows, callbacks=[BudgetSchedule()])
+    """
+
+    def on_step_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        progress = state.global_step / max(state.max_steps, 1)
+        budgetformer_in(kwargs["model"]).set_progress(min(progress, 1.0))
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any

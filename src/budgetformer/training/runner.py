@@ -23,7 +23,7 @@ from ..version import __version__
 from .folder import CHECKPOINTS, newest_checkpoint, prepare_output, quiet_transformers, write_model_folder
 from .guards import Interrupted, Progress, StopOnSignal
 from .prepare import PreparedData, prepare
-from .schedule import BudgetSchedule
+from .schedule import BudgetSchedule, TrainingWatch
 from .settings import TrainingSettings
 from .trainer import BudgetTrainer, classification_metrics
 
@@ -72,8 +72,11 @@ def run(settings: TrainingSettings) -> TrainingResult:
     started = time.perf_counter()
     settings = settings.resolved()
     output = Path(settings.output)
-    checkpoint = prepare_output(output, resume=settings.resume, overwrite=settings.overwrite)
     main_process = int(os.environ.get("RANK", "0")) == 0
+    if main_process:
+        checkpoint = prepare_output(output, resume=settings.resume, overwrite=settings.overwrite)
+    else:
+        checkpoint = newest_checkpoint(output) if settings.resume else None
 
     def say(text: str) -> None:
         if main_process and not settings.quiet:
@@ -212,7 +215,7 @@ def build_trainer(
         processing_class=data.tokenizer,
         data_collator=DataCollatorWithPadding(data.tokenizer),
         compute_metrics=classification_metrics,
-        callbacks=[BudgetSchedule()] if model.config.budgeted else [],
+        callbacks=[BudgetSchedule() if model.config.budgeted else TrainingWatch()],
     )
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(Progress(title=settings.title, quiet=settings.quiet))
