@@ -67,7 +67,7 @@ def dense_macs(config: BudgetFormerConfig, lengths: ArrayLike) -> NDArray[np.int
 
 
 def padded_macs(config: BudgetFormerConfig, lengths: ArrayLike, padded_length: int) -> NDArray[np.int64]:
-    """What the reference execution does for every input of a batch, (B,): all heads on the padded grid.
+    """What the reference execution does per input, (B,): all heads on the padded grid.
 
     ``padded_length`` is the number of columns of the batch; it must be at least the longest of ``lengths``.
     """
