@@ -1,71 +1,162 @@
-"""The model card, README.md of a model folder: what it is and what was measured."""
+"""The model card, README.md of a model folder: what it is, and what was measured on what."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..configuration import BudgetFormerConfig
+from .intervals import wilson
+from .tables import Table, markdown_escaped
+
+NOT_MEASURED = "not measured"
 
 
 def model_card(*, config: BudgetFormerConfig, record: dict[str, Any]) -> str:
-    """Markdown with the Hub's metadata block, from the configuration and the content of ``training.json``."""
-    settings, data, measured = record["settings"], record["data"], record["validation"]
-    kind = (
-        f"budgeted ({config.selection}, s in [{config.s_min}, {config.s_max}])" if config.budgeted else "full attention"
-    )
-    heads = measured.get("mean_heads", config.num_attention_heads)
+    """Markdown with the Hub's metadata block, from the configuration and the content of ``training.json``.
+
+    ``record["curve"]``, when there, holds the figures of evaluations of this model at several budgets; they become
+    a table. ``record["curve_data"]`` says on which texts.
+    """
     pair = "Pair(premise, hypothesis)" if config.pair_column else '"a text"'
-    rows = [
-        ("Accuracy", f"{measured.get('accuracy', float('nan')):.4f}"),
-        ("Macro-F1", f"{measured.get('macro_f1', float('nan')):.4f}"),
-        ("Heads per layer and text", f"{heads:.2f} of {config.num_attention_heads}"),
-        ("Mean budget", f"{measured['mean_budget']:.3f}" if "mean_budget" in measured else "none, full attention"),
-        ("Rows measured on", f"{data['validation_rows']:,} (validation part, also used to choose the checkpoint)"),
-    ]
-    per_layer = [
-        f"layer {i}: {measured[f'layer_{i}/heads']:.2f}"
-        for i in range(config.num_hidden_layers)
-        if f"layer_{i}/heads" in measured
-    ]
-    lines = [
-        "---",
-        "library_name: budgetformer",
-        "pipeline_tag: text-classification",
-        "tags: [budgetformer, adaptive-computation]",
-        "---",
-        "",
-        "# A BudgetFormer text classifier",
-        "",
+    return "\n".join(
+        [
+            "---",
+            "library_name: budgetformer",
+            "pipeline_tag: text-classification",
+            "tags:",
+            "- budgetformer",
+            "- adaptive-computation",
+            "---",
+            "",
+            "# A BudgetFormer text classifier",
+            "",
+            *_model(config, record),
+            "",
+            "## Measured",
+            "",
+            *_measured(config, record),
+            "",
+            *_curve(config, record),
+            "## Training",
+            "",
+            *_training(record),
+            "",
+            "## Use",
+            "",
+            "```python",
+            f"from budgetformer import Classifier{', Pair' if config.pair_column else ''}",
+            "",
+            'clf = Classifier.from_pretrained("this folder")',
+            f"clf([{pair}]{', max_budget=0.5' if config.budgeted else ''})",
+            "```",
+            "",
+            "## Limits",
+            "",
+            "The figures above hold for texts like those they were measured on. Nothing was measured about other "
+            "sources, languages or times, nor about how errors fall on groups of people.",
+            "The licence of the training data applies to what was learned from it.",
+            "",
+        ]
+    )
+
+
+def _model(config: BudgetFormerConfig, record: Mapping[str, Any]) -> list[str]:
+    if not config.budgeted:
+        kind = "Every layer computes all heads (full attention)."
+    elif config.fixed_budget is not None:
+        kind = f"Every layer keeps the same share of its heads, {config.fixed_budget:g}, chosen for each text."
+    else:
+        kind = (
+            f"Every layer decides for each text how many heads it computes, and which ({config.selection} selection, "
+            f"trained towards a share in [{config.s_min:g}, {config.s_max:g}])."
+        )
+    names = ", ".join(markdown_escaped(config.id2label[i]) for i in range(config.num_labels))
+    return [
         f"{config.num_hidden_layers} layers, {config.num_attention_heads} heads, width {config.hidden_size}, "
-        f"{record['parameters']:,} parameters; attention: {kind}. "
+        f"{record['parameters']:,} parameters. {kind}",
         f"Texts are cut to {config.max_position_embeddings} tokens.",
-        f"Labels, in order: {', '.join(config.id2label[i] for i in range(config.num_labels))}.",
         "",
-        "## Measured",
+        f"{config.num_labels} classes, in order: {names}.",
+    ]
+
+
+def _measured(config: BudgetFormerConfig, record: Mapping[str, Any]) -> list[str]:
+    measured, rows = record["validation"], record["data"]["validation_rows"]
+    accuracy, heads = measured.get("accuracy"), measured.get("mean_heads")
+    budget = measured.get("mean_budget")
+    sure = ""
+    if _known(accuracy) and rows:
+        interval = wilson(accuracy, rows)
+        sure = f" (95% interval {interval.low:.4f} to {interval.high:.4f})"
+    cells = [
+        ("Accuracy", f"{accuracy:.4f}{sure}" if _known(accuracy) else NOT_MEASURED),
+        ("Macro-F1", f"{measured['macro_f1']:.4f}" if _known(measured.get("macro_f1")) else NOT_MEASURED),
+    ]
+    if config.budgeted:
+        of = f" of {config.num_attention_heads}"
+        cells += [
+            ("Heads kept per layer and text", f"{heads:.2f}{of}" if _known(heads) else NOT_MEASURED),
+            ("Mean budget", f"{budget:.3f}" if _known(budget) else NOT_MEASURED),
+        ]
+        per_layer = [measured.get(f"layer_{i}/heads") for i in range(config.num_hidden_layers)]
+        if per_layer and all(map(_known, per_layer)):
+            cells.append(("Heads kept by layer, from layer 0", ", ".join(f"{h:.2f}" for h in per_layer)))
+    else:
+        cells.append(("Heads computed per layer", f"{config.num_attention_heads}, all"))
+    table = Table(caption="", columns=("", ""), rows=cells)
+    chosen = (
+        "The checkpoint was chosen on the same rows, so these figures are somewhat too good for new texts; "
+        "`budgetformer evaluate` measures on a file of your own."
+        if record["settings"].get("keep_best", True)
+        else "The last state of the training was kept, so these rows did not choose it."
+    )
+    return [f"On the validation part, {rows:,} rows. {chosen}", "", table.to_markdown()]
+
+
+def _curve(config: BudgetFormerConfig, record: Mapping[str, Any]) -> list[str]:
+    curve: Sequence[Mapping[str, Any]] = record.get("curve") or ()
+    if not curve:
+        return []
+    cells = [
+        [
+            "learned" if point.get("budget") is None else f"{point['budget']:g}",
+            f"{point['mean_heads']:.2f} of {config.num_attention_heads}",
+            f"{point['accuracy']:.4f}",
+            f"{point['macs']:,.0f}",
+            f"{point['macs'] / point['macs_dense']:.0%}",
+        ]
+        for point in curve
+    ]
+    columns = ("Budget", "Heads per layer", "Accuracy", "Multiply-adds per text", "of all heads")
+    data = f" of {markdown_escaped(record['curve_data'])}" if record.get("curve_data") else ""
+    return [
+        "## At other budgets",
         "",
-        "| | |",
-        "| --- | --- |",
-        *(f"| {name} | {value} |" for name, value in rows),
+        f"The same weights with `budget=` at request time, on {curve[0]['rows']:,} texts{data}. Multiply-adds are the "
+        "products of matrices that were executed; the last column compares them with all heads of this model.",
         "",
-        *([f"Mean heads by layer: {', '.join(per_layer)}.", ""] if per_layer else []),
-        "## Training",
-        "",
-        f"{data['train_rows']:,} rows, {record['updates']:,} updates of {settings['batch_size']} × "
-        f"{settings['gradient_accumulation']} rows, learning rate {settings['learning_rate']}, "
-        f"seed {settings['seed']}, "
-        f"{record['seconds']} s; budgetformer {record['budgetformer']}, torch {record['torch']}, "
-        f"transformers {record['transformers']}. `training.json` holds every setting and the whole log.",
-        "",
-        "## Use",
-        "",
-        "```python",
-        f"from budgetformer import Classifier{', Pair' if config.pair_column else ''}",
-        "",
-        'clf = Classifier.from_pretrained("this folder")',
-        f"clf([{pair}], max_budget=0.5)",
-        "```",
-        "",
-        "The licence of the training data applies to what was learned from it.",
+        Table(caption="", columns=columns, rows=cells).to_markdown(),
         "",
     ]
-    return "\n".join(lines)
+
+
+def _training(record: Mapping[str, Any]) -> list[str]:
+    settings, data = record["settings"], record["data"]
+    counts = data.get("classes") or {}
+    by_class = ", ".join(f"{markdown_escaped(name)} {count:,}" for name, count in counts.items())
+    cut = data.get("truncated")
+    lines = [
+        f"{data['train_rows']:,} rows{f' ({by_class})' if by_class else ''}"
+        + (f", {cut:,} of them cut" if cut else "")
+        + f"; {record['updates']:,} updates of {settings['batch_size']} × {settings['gradient_accumulation']} rows per "
+        f"process, learning rate {settings['learning_rate']}, seed {settings['seed']}, {record['seconds']} s.",
+        f"budgetformer {record['budgetformer']}, torch {record['torch']}, transformers {record['transformers']}. "
+        "`training.json` holds every setting and the whole log.",
+    ]
+    return lines
+
+
+def _known(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)

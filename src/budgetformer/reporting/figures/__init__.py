@@ -1,0 +1,16 @@
+"""One function per picture; each takes numbers and returns a matplotlib Figure, with no global state."""
+
+from .budget_curve import CurvePoint, budget_curve
+from .heads import HeadArrays, budget_distribution, head_maps, head_maps_by_class
+from .training import budgets_over_training, training_curves
+
+__all__ = [
+    "CurvePoint",
+    "HeadArrays",
+    "budget_curve",
+    "budget_distribution",
+    "budgets_over_training",
+    "head_maps",
+    "head_maps_by_class",
+    "training_curves",
+]
