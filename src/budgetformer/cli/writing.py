@@ -1,0 +1,43 @@
+"""Files that appear under their name when they are complete."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+
+def check_target(path: Path, *, overwrite: bool) -> None:
+    """Refuse a file that cannot be written or would replace another one, before any work."""
+    if path.is_dir():
+        raise ValueError(f"{path}: this is a folder; give a file name")
+    if not path.parent.is_dir():
+        raise ValueError(f"{path}: there is no folder {path.parent}; make it first")
+    if path.exists() and not overwrite:
+        raise ValueError(f"{path} exists; give --overwrite to replace it, or another name")
+
+
+def partial_name(path: Path) -> Path:
+    """Where a file lies while it is written."""
+    return path.with_name(f"{path.name}.partial")
+
+
+@contextmanager
+def written_aside(path: Path) -> Iterator[TextIO]:
+    """A text file that gets its name at the end of the block, and is removed when the block fails."""
+    aside = partial_name(path)
+    try:
+        with open(aside, "w", encoding="utf-8", newline="") as file:
+            yield file
+        os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """The value, readable, whole or not at all."""
+    with written_aside(path) as file:
+        file.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")
