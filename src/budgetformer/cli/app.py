@@ -31,10 +31,10 @@ def _show_version(asked: bool) -> None:
 def _global_options(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", metavar="", callback=_show_version, is_eager=True, help="Print the version.")
     ] = False,
     debug: Annotated[
-        bool, typer.Option("--debug", help=f"Show where an error happened; so does {DEBUG_VARIABLE}=1.")
+        bool, typer.Option("--debug", metavar="", help=f"Show where an error happened; so does {DEBUG_VARIABLE}=1.")
     ] = False,
 ) -> None:
     if debug:

@@ -41,7 +41,6 @@ def run(
     ] = None,
     accounting: Annotated[str, typer.Option("--accounting", metavar="executed|paper|both")] = "both",
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the rows.")] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing --json file.")] = False,
 ) -> None:
     o.require_share(budget, None)
     for name, value in (("--length", length), ("--rows", rows), ("--classes", 2 if classes is None else classes)):
@@ -53,15 +52,16 @@ def run(
         raise ValueError("give --preset or --model, one of them")
     if model is not None:
         o.refuse({"--classes": classes}, "with --model, which knows its classes")
-    if json_file is None:
-        o.refuse({"--overwrite": overwrite}, "without --json")
     from .libraries import quiet_libraries
     from .writing import check_target, write_json
 
     if json_file is not None:
-        check_target(json_file, overwrite=overwrite)
+        check_target(json_file)
     quiet_libraries()
     config = _config(preset, model, classes)
+    if model is not None and length > config.max_position_embeddings:
+        limit = config.max_position_embeddings
+        raise ValueError(f"--length must be at most {limit}, to which the model in {model} cuts texts, got {length}")
     wanted = ACCOUNTINGS if accounting == "both" else (accounting,)
     results = [row for name in wanted for row in cost_rows(config, name, length=length, rows=rows, budget=budget)]
     described = {"preset": preset, "model": None if model is None else str(model), "length": length, "rows": rows}
@@ -86,9 +86,9 @@ def cost_rows(
     """Full attention first, then the BudgetFormer at ``budget``, or at 1, 2, …, H heads of every layer."""
     import torch
 
-    from ..method import heads_kept
     from ..metering.carbon import paper_grams
     from ..metering.macs import dense_macs, executed_macs, paper_macs
+    from ..method import heads_kept
 
     all_heads = config.num_attention_heads
     shares = [budget] if budget is not None else [k / all_heads for k in range(1, all_heads + 1)]

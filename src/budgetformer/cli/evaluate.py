@@ -37,7 +37,6 @@ def run(
         Path | None,
         typer.Option("--errors", metavar="FILE", help="Write the rows that the model got wrong (.csv, .tsv, .jsonl)."),
     ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace existing --json and --errors files.")] = False,
     text_column: o.TextColumn = None,
     pair_column: o.PairColumn = None,
     label_column: o.LabelColumn = None,
@@ -54,19 +53,19 @@ def run(
     device: o.Device = "auto",
 ) -> None:
     o.require_share(budget, max_budget)
-    if json_file is None and errors is None:
-        o.refuse({"--overwrite": overwrite}, "without --json or --errors")
     from ..data.columns import Columns
     from ..evaluation import evaluate
     from .models import effective_budgets, load_classifier
-    from .rows import error_writer
+    from .rows import error_writer, kind_of
     from .sources import check_source, labelled_rows
     from .writing import check_target, write_json
 
-    for target in (json_file, errors):
-        if target is not None:
-            check_target(target, overwrite=overwrite)
-    check_source(data)
+    inputs = [] if check_source(data) else [Path(data)]
+    if errors is not None:
+        kind_of(errors)
+        check_target(errors, inputs=inputs)
+    if json_file is not None:
+        check_target(json_file, inputs=inputs if errors is None else [*inputs, errors])
     classifier = load_classifier(folder, device=device, precision=precision, execution=execution)
     request = effective_budgets(classifier, budget=budget, max_budget=max_budget)
     rows = labelled_rows(

@@ -15,19 +15,27 @@ COLUMNS, FORMAT, BUDGET, RUNNING = "Columns", "File format", "Heads", "Running"
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A model folder, as budgetformer train writes it.")]
 TextColumn = Annotated[
     list[str] | None,
-    typer.Option("--text-column", rich_help_panel=COLUMNS, help="Column of the text; several are joined by line ends."),
+    typer.Option(
+        "--text-column",
+        metavar="NAME",
+        rich_help_panel=COLUMNS,
+        help="Column of the text; several are joined by line ends.",
+    ),
 ]
 PairColumn = Annotated[
     str | None,
-    typer.Option("--pair-column", rich_help_panel=COLUMNS, help="Column of the second text, for pairs."),
+    typer.Option(
+        "--pair-column", metavar="NAME", rich_help_panel=COLUMNS, help="Column of the second text, for pairs."
+    ),
 ]
 LabelColumn = Annotated[
-    str | None, typer.Option("--label-column", rich_help_panel=COLUMNS, help="Column of the label.")
+    str | None, typer.Option("--label-column", metavar="NAME", rich_help_panel=COLUMNS, help="Column of the label.")
 ]
 Unlabelled = Annotated[
     list[str] | None,
     typer.Option(
         "--unlabelled",
+        metavar="TEXT",
         rich_help_panel=COLUMNS,
         help="A spelling that means 'no label' (repeat for several), or keep: every spelling is a class. "
         "Default: '-', and -1 beside whole numbers.",
@@ -41,7 +49,9 @@ Format = Annotated[
 ]
 NoHeader = Annotated[
     bool,
-    typer.Option("--no-header", rich_help_panel=FORMAT, help="The first line is a record; columns are called 0, 1, …"),
+    typer.Option(
+        "--no-header", metavar="", rich_help_panel=FORMAT, help="The first line is a record; columns are called 0, 1, …"
+    ),
 ]
 Encoding = Annotated[
     str | None, typer.Option("--encoding", rich_help_panel=FORMAT, help="Of csv, tsv, jsonl. Default: utf-8.")
@@ -63,6 +73,7 @@ DataFolder = Annotated[
     Path | None,
     typer.Option(
         "--data-folder",
+        metavar="DIR",
         help="Where the named data sets lie, one folder each. Default: $BUDGETFORMER_DATA, else the hub.",
     ),
 ]

@@ -31,18 +31,26 @@ def run(
     pair: Annotated[
         list[str] | None, typer.Option("--pair", metavar="TEXT", help="The second text (one for each TEXT).")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the answers to TEXT as JSON lines.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", metavar="", help="Print the answers to TEXT as JSON lines.")
+    ] = False,
     input: Annotated[Path | None, typer.Option("--input", metavar="FILE", help="Classify every record of it.")] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", metavar="FILE", help=".jsonl, .csv or .tsv. Default, and -: JSON lines on screen."),
     ] = None,
-    keep_columns: Annotated[bool, typer.Option("--keep-columns", help="Carry the input's columns over.")] = False,
+    keep_columns: Annotated[
+        bool, typer.Option("--keep-columns", metavar="", help="Carry the input's columns over.")
+    ] = False,
     id_column: Annotated[
         str | None, typer.Option("--id-column", rich_help_panel=o.COLUMNS, help="Default: the record's number from 0.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a stopped run of the same command.")] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace --output, or start a stopped run anew.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", metavar="", help="Go on with a stopped run of the same command.")
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", metavar="", help="Replace --output, or start a stopped run anew.")
+    ] = False,
     text_column: o.TextColumn = None,
     pair_column: o.PairColumn = None,
     format: o.Format = None,

@@ -47,15 +47,11 @@ class PredictionJob:
         if self.output is None:
             return
         kind_of(self.output)
-        if self.output.exists() and self.output.samefile(self.input):
-            raise ValueError(f"{self.output} is the input; write the answers to another file")
-        check_target(self.output, overwrite=self.overwrite)
+        check_target(self.output, inputs=[self.input])
         ResumableFile.check(self.output, resume=self.resume, overwrite=self.overwrite)
 
 
-def predict_file(
-    job: PredictionJob, classifier: Classifier, *, folder: Path, request: dict[str, float | None]
-) -> None:
+def predict_file(job: PredictionJob, classifier: Classifier, *, folder: Path, request: dict[str, float | None]) -> None:
     """Write one row for each record, in order; see ``PredictionJob``."""
     found = column_names(job.input, job.reading)
     columns = resolve_columns(
@@ -103,9 +99,9 @@ def predict_file(
                 if written % WINDOW == 0:
                     file.flush()
         except KeyboardInterrupt:
+            place = "with --resume in place of --overwrite" if job.overwrite else "and --resume"
             raise Stopped(
-                f"stopped after {written:,} records, kept in {target.partial}; "
-                "go on with the same command and --resume"
+                f"stopped after {written:,} records, kept in {target.partial}; go on with the same command {place}"
             ) from None
     print(f"{written:,} records answered in {job.output}", file=sys.stderr)
 

@@ -17,15 +17,20 @@ from typing import Any, TextIO
 from .writing import partial_name, write_json
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _End:
+    """Bytes and records up to the end of the last complete record."""
+
     position: int
     records: int
 
 
 class ResumableFile:
-    """Args: the file's final ``path``; ``settings`` that a resumed run must share; whether the first record is a
-    ``header``; whether cells may be ``quoted`` and so hold line ends.
+    """A file under its final ``path``.
+
+    Args:
+        settings: what a resumed run must share, as JSON values.
+        header: the first record is one. quoted: cells may be between quote marks and so hold line ends.
     """
 
     def __init__(self, path: Path, *, settings: dict[str, Any], header: bool, quoted: bool) -> None:
@@ -44,6 +49,8 @@ class ResumableFile:
             raise ValueError("--resume goes on with a stopped run and --overwrite starts anew: give one of them")
         if resume and not partial.is_file():
             raise ValueError(f"{partial}: there is nothing to resume; start without --resume")
+        if path.exists() and not (resume or overwrite):
+            raise ValueError(f"{path} exists; give --overwrite to replace it, or another name")
         if partial.exists() and not (resume or overwrite):
             raise ValueError(
                 f"{partial} is left from a stopped run; give --resume to go on with it, or --overwrite to start anew"

@@ -100,9 +100,7 @@ def labelled_rows(
         rows, source = load(name, columns, reading), name
     check_pairs(columns, config, source)
     names = [config.id2label[i] for i in range(config.num_labels)]
-    return Labelled(
-        dataset=encode_labels(rows, names, model_markers(names, unlabelled), source=source), source=source
-    )
+    return Labelled(dataset=encode_labels(rows, names, model_markers(names, unlabelled), source=source), source=source)
 
 
 def check_pairs(columns: Columns, config: BudgetFormerConfig, source: str | Path) -> None:

@@ -32,7 +32,8 @@ def run(
     ],
     output: Annotated[Path, typer.Option("--output", metavar="DIR", help="The model folder to write.")],
     validation: Annotated[
-        Path | None, typer.Option("--validation", metavar="FILE", help="Default: rows set aside from the training data.")
+        Path | None,
+        typer.Option("--validation", metavar="FILE", help="Default: rows set aside from the training data."),
     ] = None,
     validation_fraction: Annotated[
         float | None, typer.Option("--validation-fraction", help="Share of the rows to set aside. Default: 0.1.")
@@ -65,7 +66,10 @@ def run(
         typer.Option("--pooling", metavar="mean|first", rich_help_panel=MODEL, help="What the classifier reads."),
     ] = None,
     dense: Annotated[
-        bool, typer.Option("--dense", rich_help_panel=MODEL, help="Full attention: the same model without budgets.")
+        bool,
+        typer.Option(
+            "--dense", metavar="", rich_help_panel=MODEL, help="Full attention: the same model without budgets."
+        ),
     ] = False,
     selection: Annotated[
         str | None,
@@ -118,7 +122,9 @@ def run(
     seed: Annotated[int, typer.Option("--seed", rich_help_panel=OPTIMISATION)] = 0,
     gradient_checkpointing: Annotated[
         bool,
-        typer.Option("--gradient-checkpointing", rich_help_panel=OPTIMISATION, help="Less memory, more time."),
+        typer.Option(
+            "--gradient-checkpointing", metavar="", rich_help_panel=OPTIMISATION, help="Less memory, more time."
+        ),
     ] = False,
     precision: o.Precision = "float32",
     device: o.Device = "auto",
@@ -133,13 +139,18 @@ def run(
         Path | None, typer.Option("--tensorboard", metavar="DIR", rich_help_panel=o.RUNNING, help="Write logs there.")
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", rich_help_panel=o.RUNNING, help="Go on from the newest checkpoint in --output.")
+        bool,
+        typer.Option(
+            "--resume", metavar="", rich_help_panel=o.RUNNING, help="Go on from the newest checkpoint in --output."
+        ),
     ] = False,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", rich_help_panel=o.RUNNING, help="Replace an earlier run in --output.")
+        bool,
+        typer.Option("--overwrite", metavar="", rich_help_panel=o.RUNNING, help="Replace an earlier run in --output."),
     ] = False,
     quiet: Annotated[
-        bool, typer.Option("--quiet", rich_help_panel=o.RUNNING, help="Say nothing but warnings and errors.")
+        bool,
+        typer.Option("--quiet", metavar="", rich_help_panel=o.RUNNING, help="Say nothing but warnings and errors."),
     ] = False,
 ) -> None:
     heads = {

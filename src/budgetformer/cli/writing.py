@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
 
-def check_target(path: Path, *, overwrite: bool) -> None:
-    """Refuse a file that cannot be written or would replace another one, before any work."""
+def check_target(path: Path, *, inputs: Sequence[Path] = ()) -> None:
+    """Refuse a file that cannot be written, or that is one of ``inputs``, before any work."""
     if path.is_dir():
         raise ValueError(f"{path}: this is a folder; give a file name")
     if not path.parent.is_dir():
         raise ValueError(f"{path}: there is no folder {path.parent}; make it first")
-    if path.exists() and not overwrite:
-        raise ValueError(f"{path} exists; give --overwrite to replace it, or another name")
+    for other in inputs:
+        if path.resolve() == other.resolve():
+            raise ValueError(f"{path} would be read and written, or written twice; give every file its own name")
 
 
 def partial_name(path: Path) -> Path:
