@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from safetensors import SafetensorError
 
@@ -21,9 +22,7 @@ def load_classifier(folder: Path, *, device: str, precision: str, execution: str
         raise ValueError(f"model folder {folder} cannot be loaded ({problem}); copy the whole folder anew") from problem
 
 
-def effective_budgets(
-    classifier: Classifier, *, budget: float | None, max_budget: float | None
-) -> dict[str, float | None]:
+def effective_budgets(classifier: Classifier, *, budget: float | None, max_budget: float | None) -> dict[str, Any]:
     """The budget arguments of a call; those that the model cannot follow are dropped, with a warning."""
     if not classifier.config.budgeted and (budget is not None or max_budget is not None):
         option = "--budget" if budget is not None else "--max-budget"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -69,7 +69,7 @@ def run(
     if input is None:
         if not texts:
             raise ValueError("give texts to classify, or --input FILE")
-        file_options = {"--output": output, "--keep-columns": keep_columns, "--id-column": id_column}
+        file_options: dict[str, Any] = {"--output": output, "--keep-columns": keep_columns, "--id-column": id_column}
         file_options |= {"--resume": resume, "--overwrite": overwrite, "--text-column": text_column}
         file_options |= {"--pair-column": pair_column, "--format": format, "--no-header": no_header}
         file_options |= {"--encoding": encoding, "--quoting": quoting, "--delimiter": delimiter}
@@ -115,7 +115,7 @@ def _answer(
     classifier: Classifier,
     texts: list[str],
     pairs: list[str] | None,
-    request: dict[str, float | None],
+    request: dict[str, Any],
     *,
     as_json: bool,
 ) -> None:

@@ -51,7 +51,7 @@ class PredictionJob:
         ResumableFile.check(self.output, resume=self.resume, overwrite=self.overwrite)
 
 
-def predict_file(job: PredictionJob, classifier: Classifier, *, folder: Path, request: dict[str, float | None]) -> None:
+def predict_file(job: PredictionJob, classifier: Classifier, *, folder: Path, request: dict[str, Any]) -> None:
     """Write one row for each record, in order; see ``PredictionJob``."""
     found = column_names(job.input, job.reading)
     columns = resolve_columns(
@@ -107,7 +107,7 @@ def predict_file(job: PredictionJob, classifier: Classifier, *, folder: Path, re
 
 
 def _rows(
-    job: PredictionJob, classifier: Classifier, columns: Columns, request: dict[str, float | None], *, skip: int
+    job: PredictionJob, classifier: Classifier, columns: Columns, request: dict[str, Any], *, skip: int
 ) -> Iterator[dict[str, Any]]:
     records = iter_records(job.input, columns, job.reading, keep_columns=job.keep_columns)
     records = itertools.islice(records, skip, None)
