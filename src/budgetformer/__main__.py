@@ -1,0 +1,5 @@
+"""``python -m budgetformer``, for launchers such as ``torchrun`` that start a module."""
+
+from .cli import main
+
+main()

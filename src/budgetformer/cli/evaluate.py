@@ -1,0 +1,138 @@
+"""Measure a model on labelled rows: accuracy, heads and cost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import options as o
+
+if TYPE_CHECKING:
+    from ..inference import Classifier
+
+NAME = "evaluate"
+EXAMPLES = (
+    "Examples:",
+    "budgetformer evaluate runs/news --data test.csv --json figures.json",
+    "budgetformer evaluate runs/news --data test.csv --max-budget 0.25 --errors wrong.csv",
+    "budgetformer evaluate runs/ag --data ag_news --split test",
+)
+
+
+def run(
+    folder: o.Folder,
+    data: Annotated[
+        str, typer.Option("--data", metavar="FILE|NAME", help="Labelled rows: a file, or a data set by name.")
+    ],
+    split: Annotated[
+        str | None, typer.Option("--split", metavar="train|validation|test", help="Of a data set. Default: test.")
+    ] = None,
+    data_folder: o.DataFolder = None,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", metavar="FILE", help="Write all figures, with the confusion matrix.")
+    ] = None,
+    errors: Annotated[
+        Path | None,
+        typer.Option("--errors", metavar="FILE", help="Write the rows that the model got wrong (.csv, .tsv, .jsonl)."),
+    ] = None,
+    text_column: o.TextColumn = None,
+    pair_column: o.PairColumn = None,
+    label_column: o.LabelColumn = None,
+    unlabelled: o.Unlabelled = None,
+    format: o.Format = None,
+    no_header: o.NoHeader = False,
+    encoding: o.Encoding = None,
+    quoting: o.Quoting = None,
+    delimiter: o.Delimiter = None,
+    budget: o.Budget = None,
+    max_budget: o.MaxBudget = None,
+    execution: o.Execution = "auto",
+    precision: o.Precision = "float32",
+    device: o.Device = "auto",
+) -> None:
+    o.require_share(budget, max_budget)
+    from ..data.columns import Columns
+    from ..evaluation import evaluate
+    from .models import effective_budgets, load_classifier
+    from .rows import error_writer, kind_of
+    from .sources import check_source, labelled_rows
+    from .writing import check_target, write_json
+
+    inputs = [] if check_source(data) else [Path(data)]
+    if errors is not None:
+        kind_of(errors)
+        check_target(errors, inputs=inputs)
+    if json_file is not None:
+        check_target(json_file, inputs=inputs if errors is None else [*inputs, errors])
+    classifier = load_classifier(folder, device=device, precision=precision, execution=execution)
+    request = effective_budgets(classifier, budget=budget, max_budget=max_budget)
+    rows = labelled_rows(
+        data,
+        config=classifier.config,
+        asked=Columns(text=tuple(text_column or ()), pair=pair_column, label=label_column),
+        reading=o.reading_of(
+            format=format, no_header=no_header, encoding=encoding, quoting=quoting, delimiter=delimiter
+        ),
+        split=split,
+        unlabelled=o.unlabelled_of(unlabelled),
+        data_folder=data_folder,
+    )
+    with error_writer(errors, pairs="pair" in rows.dataset.features) as on_mistake:
+        measured = evaluate(classifier, rows.dataset, **request, on_mistake=on_mistake, progress=True)
+    figures = measured.figures | paper_figures(classifier, measured.figures) | {"data": rows.source}
+    if json_file is not None:
+        write_json(json_file, figures)
+    _report(classifier, figures)
+    for what, file in (("figures", json_file), ("errors", errors)):
+        if file is not None:
+            print(f"{what}: {file}")
+
+
+def paper_figures(classifier: Classifier, figures: dict[str, Any]) -> dict[str, float]:
+    """Multiply-adds per text as arXiv 2604.22583 counts them, at the model's padded length."""
+    from ..metering.macs import paper_macs
+
+    config = classifier.config
+    length = config.max_position_embeddings
+    full = paper_macs(config, length=length, rows=1)
+    used = paper_macs(config, length=length, rows=1, budget=figures["mean_budget"]) if config.budgeted else full
+    return {"paper_macs": used, "paper_macs_dense": full}
+
+
+def _report(classifier: Classifier, figures: dict[str, Any]) -> None:
+    from .tables import figures_table, show
+
+    config = classifier.config
+    per_layer = ", ".join(f"{heads:.2f}" for heads in figures["heads_per_layer"])
+    asked = next(
+        (f" (asked: {name} {figures[key]})" for name, key in _ASKED if figures[key] is not None),
+        "" if config.budgeted else " (full attention)",
+    )
+    rows = [
+        ("accuracy", f"{figures['accuracy']:.4f}"),
+        ("macro-F1", f"{figures['macro_f1']:.4f}"),
+        ("rows scored", f"{figures['rows']:,}"),
+        ("rows without label, left out", f"{figures['rows_without_label']:,}"),
+        ("texts cut / without tokens", f"{figures['truncated']:,} / {figures['without_tokens']:,}"),
+        ("heads per layer and text", f"{figures['mean_heads']:.2f} of {config.num_attention_heads}{asked}"),
+        ("heads by layer", per_layer),
+        ("mean budget", f"{figures['mean_budget']:.3f}"),
+        ("multiply-adds per text, executed", _share(figures["macs"], figures["macs_dense"], "with all heads")),
+        (
+            f"the paper's accounting (attention only, padded to {config.max_position_embeddings})",
+            _share(figures["paper_macs"], figures["paper_macs_dense"], "with full attention"),
+        ),
+        ("texts per second", f"{figures['texts_per_second']:,.1f} ({figures['execution']}, {figures['precision']})"),
+    ]
+    show(figures_table(figures["data"], rows))
+
+
+_ASKED = (("budget", "budget"), ("at most", "max_budget"))
+
+
+def _share(used: float, full: float, what: str) -> str:
+    from .tables import millions
+
+    return f"{millions(used)} of {millions(full)} {what} ({used / full:.1%})" if full else millions(used)

@@ -1,0 +1,138 @@
+"""Options that several commands share, and what the columns and the file format are made of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from ..data.files import Reading
+
+COLUMNS, FORMAT, BUDGET, RUNNING = "Columns", "File format", "Heads", "Running"
+
+Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A model folder, as budgetformer train writes it.")]
+TextColumn = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--text-column",
+        metavar="NAME",
+        rich_help_panel=COLUMNS,
+        help="Column of the text; several are joined by line ends.",
+    ),
+]
+PairColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--pair-column", metavar="NAME", rich_help_panel=COLUMNS, help="Column of the second text, for pairs."
+    ),
+]
+LabelColumn = Annotated[
+    str | None, typer.Option("--label-column", metavar="NAME", rich_help_panel=COLUMNS, help="Column of the label.")
+]
+Unlabelled = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--unlabelled",
+        metavar="TEXT",
+        rich_help_panel=COLUMNS,
+        help="A spelling that means 'no label' (repeat for several), or keep: every spelling is a class. "
+        "Default: '-', and -1 beside whole numbers.",
+    ),
+]
+Format = Annotated[
+    str | None,
+    typer.Option(
+        "--format", metavar="csv|tsv|jsonl|parquet", rich_help_panel=FORMAT, help="Default: by the file's extension."
+    ),
+]
+NoHeader = Annotated[
+    bool,
+    typer.Option(
+        "--no-header", metavar="", rich_help_panel=FORMAT, help="The first line is a record; columns are called 0, 1, …"
+    ),
+]
+Encoding = Annotated[
+    str | None, typer.Option("--encoding", rich_help_panel=FORMAT, help="Of csv, tsv, jsonl. Default: utf-8.")
+]
+Quoting = Annotated[
+    str | None,
+    typer.Option(
+        "--quoting",
+        metavar="csv|none",
+        rich_help_panel=FORMAT,
+        help="Whether quote marks enclose cells. Default: csv for csv, none for tsv.",
+    ),
+]
+Delimiter = Annotated[
+    str | None,
+    typer.Option("--delimiter", rich_help_panel=FORMAT, help=r"One character, \t for a tab. Default: by format."),
+]
+DataFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--data-folder",
+        metavar="DIR",
+        help="Where the named data sets lie, one folder each. Default: $BUDGETFORMER_DATA, else the hub.",
+    ),
+]
+Budget = Annotated[
+    float | None,
+    typer.Option("--budget", metavar="S", rich_help_panel=BUDGET, help="Use this share of the heads, in (0, 1]."),
+]
+MaxBudget = Annotated[
+    float | None,
+    typer.Option("--max-budget", metavar="S", rich_help_panel=BUDGET, help="Use at most this share of the heads."),
+]
+Device = Annotated[
+    str, typer.Option("--device", metavar="auto|cpu|cuda|cuda:N", rich_help_panel=RUNNING, help="Where to compute.")
+]
+Precision = Annotated[
+    str, typer.Option("--precision", metavar="float32|bf16", rich_help_panel=RUNNING, help="Number format.")
+]
+Execution = Annotated[
+    str,
+    typer.Option(
+        "--execution",
+        metavar="auto|packed|reference",
+        rich_help_panel=RUNNING,
+        help="How attention is computed: packed skips heads, reference computes all and masks.",
+    ),
+]
+
+
+def reading_of(
+    *, format: str | None, no_header: bool, encoding: str | None, quoting: str | None, delimiter: str | None
+) -> Reading:
+    """The file format that the options describe."""
+    from ..data.files import Reading
+
+    return Reading(
+        format=format,
+        header=not no_header,
+        quoting=quoting,
+        delimiter="\t" if delimiter == "\\t" else delimiter,
+        encoding=encoding or "utf-8",
+    )
+
+
+def unlabelled_of(spellings: list[str] | None) -> str | list[str] | None:
+    """The setting that ``data.labels`` takes."""
+    return "keep" if spellings == ["keep"] else spellings or None
+
+
+def refuse(options: dict[str, Any], why: str) -> None:
+    """Raise ValueError for the first option that was given though it has no effect. Keys are option names."""
+    for name, value in options.items():
+        if value is not None and value is not False and value != []:
+            raise ValueError(f"{name} has no effect {why}; leave it out")
+
+
+def require_share(budget: float | None, max_budget: float | None) -> None:
+    """Refuse budgets outside (0, 1], and both together, before anything is loaded."""
+    for name, value in (("--budget", budget), ("--max-budget", max_budget)):
+        if value is not None and not 0 < value <= 1:
+            raise ValueError(f"{name} must lie in (0, 1], got {value}")
+    if budget is not None and max_budget is not None:
+        raise ValueError(f"give --budget ({budget}) or --max-budget ({max_budget}), not both")

@@ -1,0 +1,146 @@
+"""Classify texts given here, or every record of a file in order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import options as o
+
+if TYPE_CHECKING:
+    from ..inference import Classifier, Prediction
+
+NAME = "predict"
+EXAMPLES = (
+    "Examples:",
+    "budgetformer predict runs/news 'Shares rose after the report.' --max-budget 0.5",
+    "budgetformer predict runs/nli 'A man sleeps.' --pair 'Someone is awake.' --json",
+    "budgetformer predict runs/news --input rows.csv --output answers.jsonl --keep-columns",
+    "Each record gets one row, in order: id, label, score, scores, heads, macs, truncated, reason. With --keep-columns "
+    "a jsonl row holds the record under 'input'; in csv and tsv its columns follow ours, and those with a name of ours "
+    "are called input_NAME. A stopped run goes on with the same command and --resume. "
+    "A text that begins with a dash comes after --.",
+)
+
+
+def run(
+    folder: o.Folder,
+    texts: Annotated[list[str] | None, typer.Argument(metavar="[TEXT]...", help="Texts to classify.")] = None,
+    pair: Annotated[
+        list[str] | None, typer.Option("--pair", metavar="TEXT", help="The second text (one for each TEXT).")
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", metavar="", help="Print the answers to TEXT as JSON lines.")
+    ] = False,
+    input: Annotated[Path | None, typer.Option("--input", metavar="FILE", help="Classify every record of it.")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", metavar="FILE", help=".jsonl, .csv or .tsv. Default, and -: JSON lines on screen."),
+    ] = None,
+    keep_columns: Annotated[
+        bool, typer.Option("--keep-columns", metavar="", help="Carry the input's columns over.")
+    ] = False,
+    id_column: Annotated[
+        str | None, typer.Option("--id-column", rich_help_panel=o.COLUMNS, help="Default: the record's number from 0.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", metavar="", help="Go on with a stopped run of the same command.")
+    ] = False,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", metavar="", help="Replace --output, or start a stopped run anew.")
+    ] = False,
+    text_column: o.TextColumn = None,
+    pair_column: o.PairColumn = None,
+    format: o.Format = None,
+    no_header: o.NoHeader = False,
+    encoding: o.Encoding = None,
+    quoting: o.Quoting = None,
+    delimiter: o.Delimiter = None,
+    budget: o.Budget = None,
+    max_budget: o.MaxBudget = None,
+    execution: o.Execution = "auto",
+    precision: o.Precision = "float32",
+    device: o.Device = "auto",
+) -> None:
+    o.require_share(budget, max_budget)
+    to_file = output is not None and str(output) != "-"
+    if input is None:
+        if not texts:
+            raise ValueError("give texts to classify, or --input FILE")
+        file_options: dict[str, Any] = {"--output": output, "--keep-columns": keep_columns, "--id-column": id_column}
+        file_options |= {"--resume": resume, "--overwrite": overwrite, "--text-column": text_column}
+        file_options |= {"--pair-column": pair_column, "--format": format, "--no-header": no_header}
+        file_options |= {"--encoding": encoding, "--quoting": quoting, "--delimiter": delimiter}
+        o.refuse(file_options, "without --input")
+        if pair and len(pair) != len(texts):
+            raise ValueError(f"--pair is given {len(pair)} times for {len(texts)} texts; each text has one")
+    else:
+        if texts:
+            raise ValueError(f"give texts or --input, not both; the first text is {texts[0][:60]!r}")
+        o.refuse({"--pair": pair}, "with --input, where --pair-column names the second text")
+        o.refuse({"--json": as_json}, "with --input, whose answers are JSON lines or what --output says")
+        if not to_file:
+            o.refuse({"--resume": resume, "--overwrite": overwrite}, "without an --output file")
+    from .models import effective_budgets, load_classifier
+
+    if input is None:
+        assert texts is not None
+        classifier = load_classifier(folder, device=device, precision=precision, execution=execution)
+        request = effective_budgets(classifier, budget=budget, max_budget=max_budget)
+        _answer(classifier, texts, pair, request, as_json=as_json)
+        return
+    from ..data.columns import Columns
+    from .prediction_job import PredictionJob, predict_file
+
+    job = PredictionJob(
+        input=input,
+        output=output if to_file else None,
+        columns=Columns(text=tuple(text_column or ()), pair=pair_column, id=id_column),
+        reading=o.reading_of(
+            format=format, no_header=no_header, encoding=encoding, quoting=quoting, delimiter=delimiter
+        ),
+        keep_columns=keep_columns,
+        resume=resume,
+        overwrite=overwrite,
+    )
+    job.check()
+    classifier = load_classifier(folder, device=device, precision=precision, execution=execution)
+    request = effective_budgets(classifier, budget=budget, max_budget=max_budget)
+    predict_file(job, classifier, folder=folder, request=request)
+
+
+def _answer(
+    classifier: Classifier,
+    texts: list[str],
+    pairs: list[str] | None,
+    request: dict[str, Any],
+    *,
+    as_json: bool,
+) -> None:
+    from ..inference import Pair
+    from .predictions import answer_row, print_json
+
+    takes_pairs = classifier.config.pair_column
+    if takes_pairs and not pairs:
+        raise ValueError("this model classifies pairs of texts: give the second text with --pair")
+    if pairs and classifier.config.text_columns and not takes_pairs:
+        raise ValueError("this model classifies single texts: leave --pair out")
+    inputs = [Pair(a, b) for a, b in zip(texts, pairs, strict=True)] if pairs else list(texts)
+    for number, (text, answer) in enumerate(zip(texts, classifier(inputs, **request), strict=True)):
+        if as_json:
+            print_json(answer_row(answer, id=number))
+        else:
+            print(_readable(answer, text, all_heads=classifier.config.num_attention_heads))
+
+
+def _readable(answer: Prediction, text: str, *, all_heads: int) -> str:
+    from .tables import millions
+
+    notes = [f"heads {' '.join(map(str, answer.heads))} of {all_heads}", f"{millions(answer.macs)} multiply-adds"]
+    notes += ["cut"] if answer.truncated else []
+    notes += [answer.reason] if answer.reason else []
+    shown = " ".join(text.split())
+    shown = shown if len(shown) <= 60 else shown[:59] + "…"
+    return f"{' '.join(answer.label.split())}  {answer.score:.3f}  ({', '.join(notes)})  {shown}"

@@ -1,0 +1,154 @@
+"""Answers every record of a file, window by window, so that memory does not grow with the file."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from ..data.columns import Columns, resolve_columns
+from ..data.errors import DataError
+from ..data.files import Reading, column_names, format_of
+from ..data.opening import check_regular
+from ..data.records import Record, iter_records
+from ..inference import Classifier, Pair
+from .outcome import Stopped
+from .predictions import FIELDS, answer_row, print_json, unanswered_row
+from .resumable import ResumableFile, file_identity, model_identity
+from .rows import TableWriter, json_line, kind_of
+from .sources import check_pairs, remembered_columns
+from .writing import check_target
+
+WINDOW = 512
+"""Records that are read, sorted by length, answered and flushed together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictionJob:
+    """What ``predict --input`` was asked; ``output`` None is standard output."""
+
+    input: Path
+    output: Path | None
+    columns: Columns
+    reading: Reading
+    keep_columns: bool
+    resume: bool
+    overwrite: bool
+
+    def check(self) -> None:
+        """Refuse files that cannot be read or written, before the model is loaded."""
+        check_regular(self.input)
+        format_of(self.input, self.reading)
+        if self.output is None:
+            return
+        kind_of(self.output)
+        check_target(self.output, inputs=[self.input])
+        ResumableFile.check(self.output, resume=self.resume, overwrite=self.overwrite)
+
+
+def predict_file(job: PredictionJob, classifier: Classifier, *, folder: Path, request: dict[str, Any]) -> None:
+    """Write one row for each record, in order; see ``PredictionJob``."""
+    found = column_names(job.input, job.reading)
+    columns = resolve_columns(
+        found,
+        job.columns,
+        remembered_columns(classifier.config),
+        need_label=False,
+        path=job.input,
+        header=job.reading.header,
+    )
+    columns = replace(columns, label=None)  # labels play no part here, so a strange one is no reason to stop
+    check_pairs(columns, classifier.config, job.input)
+    if job.output is None:
+        for row in _rows(job, classifier, columns, request, skip=0):
+            print_json(row)
+        sys.stdout.flush()
+        return
+    kind = kind_of(job.output)
+    carried = _carried(found) if job.keep_columns and kind != "jsonl" else {}
+    settings = {
+        "input": file_identity(job.input),
+        "model": model_identity(folder),
+        "columns": [list(columns.text), columns.pair, columns.id],
+        "reading": repr(job.reading),
+        "request": request,
+        "precision": str(classifier.model.dtype),
+        "keep_columns": job.keep_columns,
+        "kind": kind,
+    }
+    target = ResumableFile(job.output, settings=settings, header=kind != "jsonl", quoted=kind != "jsonl")
+    with target.open(resume=job.resume) as file:
+        table = None if kind == "jsonl" else TableWriter(file, [*FIELDS, *carried.values()], kind=kind)
+        if table is not None and target.is_new:
+            table.header()
+        if target.records:
+            print(f"going on after {target.records:,} records", file=sys.stderr)
+        written = target.records
+        try:
+            for row in _rows(job, classifier, columns, request, skip=target.records):
+                if table is None:
+                    file.write(json_line(row))
+                else:
+                    table.write(_flat(row, carried, job.input))
+                written += 1
+                if written % WINDOW == 0:
+                    file.flush()
+        except KeyboardInterrupt:
+            place = "with --resume in place of --overwrite" if job.overwrite else "and --resume"
+            raise Stopped(
+                f"stopped after {written:,} records, kept in {target.partial}; go on with the same command {place}"
+            ) from None
+    print(f"{written:,} records answered in {job.output}", file=sys.stderr)
+
+
+def _rows(
+    job: PredictionJob, classifier: Classifier, columns: Columns, request: dict[str, Any], *, skip: int
+) -> Iterator[dict[str, Any]]:
+    records = iter_records(job.input, columns, job.reading, keep_columns=job.keep_columns)
+    records = itertools.islice(records, skip, None)
+    bar = tqdm(desc="Predicting", unit="text", initial=skip, disable=None, dynamic_ncols=True, leave=False)
+    with bar:
+        while window := list(itertools.islice(records, WINDOW)):
+            inputs = [r.text if r.pair is None else Pair(r.text, r.pair) for r in window if not r.problem]
+            answers = iter(classifier(inputs, **request))
+            for record in window:
+                number = record.row.cells.get(columns.id) if columns.id else record.row.number
+                if record.problem:
+                    row = unanswered_row(record.problem, id=number)
+                else:
+                    row = answer_row(next(answers), id=number)
+                yield row | _kept(record, job.keep_columns)
+            bar.update(len(window))
+
+
+def _kept(record: Record, wanted: bool) -> dict[str, Any]:
+    return {"input": record.row.cells} if wanted else {}
+
+
+def _carried(found: list[str]) -> dict[str, str]:
+    """The input's columns and what they are called in a table beside ours."""
+    taken = {*FIELDS, *found}
+    carried = {}
+    for name in found:
+        new = name
+        while new in FIELDS or (new != name and new in taken):
+            new = f"input_{new}"
+        taken.add(new)
+        carried[name] = new
+    return carried
+
+
+def _flat(row: dict[str, Any], carried: dict[str, str], path: Path) -> dict[str, Any]:
+    cells = row.pop("input", {})
+    unknown = [name for name in cells if carried and name not in carried]
+    if unknown:
+        raise DataError(
+            f"{path}: record with id {row['id']!r} has a field {unknown[0]!r} that the first records lack, so the "
+            "table has no column for it; write --output as .jsonl"
+        )
+    return row | {new: cells.get(name) for name, new in carried.items()}

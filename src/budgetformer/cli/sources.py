@@ -1,0 +1,110 @@
+"""Where labelled data come from: a file, or a data set by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..data.columns import Columns, resolve_columns
+from ..data.errors import DataError
+from ..data.files import Reading, column_names
+from ..data.labels import encode_labels, model_markers
+from ..data.loading import load
+from ..data.registry import SOURCES, is_named, load_named
+from .options import refuse
+
+if TYPE_CHECKING:
+    import datasets
+
+    from ..configuration import BudgetFormerConfig
+
+
+def check_source(name: str) -> bool:
+    """Whether it is a named data set; ValueError when it is neither that nor an existing path."""
+    if is_named(name):
+        return True
+    if not Path(name).exists():
+        raise DataError(f"{name}: there is no such file, nor a data set of that name ({', '.join(SOURCES)})")
+    return False
+
+
+def check_training_source(
+    names: Sequence[str],
+    *,
+    reading: dict[str, Any],
+    columns: dict[str, Any],
+    validation: bool,
+    data_folder: Path | None,
+) -> bool:
+    """Whether training uses a named set; options (by name) that then have no effect are refused."""
+    named = [name for name in names if check_source(name)]
+    if named and len(names) > 1:
+        raise DataError(f"--train takes several files or one data set: {named[0]} cannot be joined with others")
+    if named:
+        refuse(columns, f"with the data set {named[0]}, whose columns are known")
+        if not validation:
+            refuse(reading, f"with the data set {named[0]}, whose format is known")
+    else:
+        refuse({"--data-folder": data_folder}, "with a file, it is for the data sets by name")
+    return bool(named)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Labelled:
+    """Rows to be scored and where they are from; ``dataset`` has class indices as ``label``."""
+
+    dataset: datasets.Dataset
+    source: str
+
+
+def remembered_columns(config: BudgetFormerConfig) -> Columns | None:
+    """What the columns were called in the training file."""
+    if not config.text_columns:
+        return None
+    return Columns(text=tuple(config.text_columns), pair=config.pair_column, label=config.label_column)
+
+
+def labelled_rows(
+    name: str,
+    *,
+    config: BudgetFormerConfig,
+    asked: Columns,
+    reading: Reading,
+    split: str | None,
+    unlabelled: Any,
+    data_folder: Path | None,
+) -> Labelled:
+    """The rows of a file or of a named set's split, with labels as the model numbers them."""
+    if check_source(name):
+        split = split or "test"
+        refuse(
+            {"column options": bool(asked.names()) or None, "a file format": reading != Reading() or None},
+            f"with the data set {name}, which is known",
+        )
+        found = load_named(name, split, folder=data_folder)
+        if found is None:
+            raise DataError(f"{name} has no {split} split")
+        rows, columns, source = found.dataset, found.columns, f"{name} {split}"
+    else:
+        refuse({"--split": split, "--data-folder": data_folder}, "with a file, it is for the data sets by name")
+        columns = resolve_columns(
+            column_names(name, reading),
+            asked,
+            remembered_columns(config),
+            need_label=True,
+            path=name,
+            header=reading.header,
+        )
+        rows, source = load(name, columns, reading), name
+    check_pairs(columns, config, source)
+    names = [config.id2label[i] for i in range(config.num_labels)]
+    return Labelled(dataset=encode_labels(rows, names, model_markers(names, unlabelled), source=source), source=source)
+
+
+def check_pairs(columns: Columns, config: BudgetFormerConfig, source: str | Path) -> None:
+    """Refuse pairs for a model of single texts and the reverse."""
+    if config.text_columns and bool(columns.pair) != bool(config.pair_column):
+        takes = "pairs" if config.pair_column else "single texts"
+        raise DataError(f"{source}: the model was trained on {takes} and these rows are not; choose other columns")

@@ -1,0 +1,44 @@
+"""Files that appear under their name when they are complete."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+
+def check_target(path: Path, *, inputs: Sequence[Path] = ()) -> None:
+    """Refuse a file that cannot be written, or that is one of ``inputs``, before any work."""
+    if path.is_dir():
+        raise ValueError(f"{path}: this is a folder; give a file name")
+    if not path.parent.is_dir():
+        raise ValueError(f"{path}: there is no folder {path.parent}; make it first")
+    for other in inputs:
+        if path.resolve() == other.resolve():
+            raise ValueError(f"{path} would be read and written, or written twice; give every file its own name")
+
+
+def partial_name(path: Path) -> Path:
+    """Where a file lies while it is written."""
+    return path.with_name(f"{path.name}.partial")
+
+
+@contextmanager
+def written_aside(path: Path) -> Iterator[TextIO]:
+    """A text file that gets its name at the end of the block, and is removed when the block fails."""
+    aside = partial_name(path)
+    try:
+        with open(aside, "w", encoding="utf-8", newline="") as file:
+            yield file
+        os.replace(aside, path)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """The value, readable, whole or not at all."""
+    with written_aside(path) as file:
+        file.write(json.dumps(value, indent=1, ensure_ascii=False) + "\n")

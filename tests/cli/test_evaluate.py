@@ -1,0 +1,193 @@
+"""``evaluate``: figures, mistakes, budgets, and data that do not fit."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .commands import TRAINING, Here, read_jsonl, texts, write_csv
+
+FIELDS = {"accuracy", "macro_f1", "rows", "rows_without_label", "truncated", "mean_budget", "mean_heads"}
+FIELDS |= {"heads_per_layer", "macs", "macs_dense", "seconds", "texts_per_second", "labels", "confusion"}
+
+
+def figures(here: Here, folder: Path, data: Path, *options: object) -> dict[str, Any]:
+    file = folder.parent / "figures.json"
+    outcome = here("evaluate", folder, "--data", data, "--json", file, *options)
+    assert outcome.code == 0, outcome.err
+    assert not list(folder.parent.glob("*.partial"))
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def test_the_figures_agree_with_each_other(here: Here, model: Path, data: Path) -> None:
+    found = figures(here, model, data)
+    assert set(found) >= FIELDS
+    assert found["labels"] == ["praise", "refund", "Übrig / other"]
+    assert [sum(row) for row in found["confusion"]] == [20, 20, 20]
+    right = sum(found["confusion"][i][i] for i in range(3))
+    assert found["accuracy"] == pytest.approx(right / found["rows"])
+    assert len(found["heads_per_layer"]) == 4
+    assert found["mean_heads"] == pytest.approx(sum(found["heads_per_layer"]) / 4)
+    assert found["macs"] < found["macs_dense"]
+
+
+def test_the_table_names_both_accountings(here: Here, model: Path, data: Path) -> None:
+    out = here("evaluate", model, "--data", data).out
+    assert "executed" in out
+    assert "the paper's accounting" in out
+    assert "texts per second" in out
+
+
+def test_a_budget_changes_heads_and_cost(here: Here, model: Path, data: Path) -> None:
+    one, two = (figures(here, model, data, "--budget", budget) for budget in (0.125, 0.25))
+    assert one["heads_per_layer"] == [1] * 4
+    assert two["heads_per_layer"] == [2] * 4
+    assert two["mean_budget"] == 0.25
+    assert one["macs"] < two["macs"] < two["macs_dense"]
+    capped = figures(here, model, data, "--max-budget", 0.25)
+    assert max(capped["heads_per_layer"]) <= 2
+    assert capped["mean_budget"] <= 0.25
+
+
+def test_the_reference_gives_the_same_answers_at_full_cost(here: Here, model: Path, data: Path) -> None:
+    packed = figures(here, model, data, "--execution", "packed")
+    reference = figures(here, model, data, "--execution", "reference")
+    assert packed["confusion"] == reference["confusion"]
+    assert reference["macs"] == reference["macs_dense"]
+
+
+def test_a_budget_on_full_attention_warns_that_it_has_no_effect(here: Here, dense_model: Path, data: Path) -> None:
+    outcome = here("evaluate", dense_model, "--data", data, "--max-budget", "0.5")
+    assert outcome.code == 0
+    assert "warning: --max-budget has no effect" in outcome.err
+    found = figures(here, dense_model, data, "--budget", "0.5")
+    assert found["mean_heads"] == 8
+    assert found["mean_budget"] == 1
+
+
+@pytest.mark.parametrize("options", [["--budget", "0"], ["--budget", "1.1"], ["--max-budget", "nan"]])
+def test_budgets_outside_their_range_are_refused(here: Here, model: Path, data: Path, options: list[str]) -> None:
+    assert "must lie in (0, 1]" in here.mistake("evaluate", model, "--data", data, *options)
+
+
+def test_budget_and_cap_exclude_each_other(here: Here, model: Path, data: Path) -> None:
+    message = here.mistake("evaluate", model, "--data", data, "--budget", "0.5", "--max-budget", "0.5")
+    assert "not both" in message
+
+
+def test_mistakes_are_written_with_what_the_model_thought(here: Here, model: Path, tmp_path: Path, data: Path) -> None:
+    wrong = [(text, "refund" if label == "praise" else "praise") for text, label in texts(30)]
+    file = write_csv(tmp_path / "wrong.csv", wrong)
+    found = figures(here, model, file, "--errors", tmp_path / "errors.jsonl")
+    rows = read_jsonl(tmp_path / "errors.jsonl")
+    assert len(rows) == round((1 - found["accuracy"]) * 30) > 0
+    for row in rows:
+        assert (row["text"], row["label"]) == wrong[row["row"]]
+        assert row["predicted"] != row["label"]
+        assert row["scores"][row["predicted"]] == row["score"]
+        assert len(row["heads"]) == 4
+    assert here("evaluate", model, "--data", file, "--errors", tmp_path / "errors.csv").code == 0
+    with open(tmp_path / "errors.csv", encoding="utf-8", newline="") as table:
+        assert [row["text"] for row in csv.DictReader(table)] == [row["text"] for row in rows]
+
+
+def test_an_unknown_label_is_named_with_rows_and_file(here: Here, model: Path, tmp_path: Path) -> None:
+    file = write_csv(tmp_path / "test.csv", [*texts(6), ("nice money", "mixed")])
+    message = here.mistake("evaluate", model, "--data", file)
+    assert "'mixed' (1 row)" in message
+    assert "test.csv" in message
+
+
+def test_rows_without_label_are_counted_and_left_out(here: Here, model: Path, tmp_path: Path) -> None:
+    file = write_csv(tmp_path / "test.csv", [*texts(6), ("nice", ""), ("money", "-")])
+    found = figures(here, model, file)
+    assert (found["rows"], found["rows_without_label"]) == (6, 2)
+
+
+def test_remembered_columns_are_used_and_others_can_be_named(here: Here, pair_model: Path, tmp_path: Path) -> None:
+    rows = [("10", "where door", "great nice"), ("20", "money", "lovely"), ("30", "bill", "phone")]
+    file = write_csv(tmp_path / "test.csv", rows, ("mark", "two", "one"))
+    found = figures(here, pair_model, file)
+    assert found["labels"] == ["10", "20", "30"]
+    other = write_csv(tmp_path / "other.csv", rows, ("m", "b", "a"))
+    columns = ["--text-column", "a", "--pair-column", "b", "--label-column", "m"]
+    assert figures(here, pair_model, other, *columns)["confusion"] == found["confusion"]
+    message = here.mistake("evaluate", pair_model, "--data", other)
+    assert "'two'" in message or "'one'" in message
+    assert "m, b, a" in message
+
+
+def test_pairs_for_a_model_of_single_texts_are_refused(here: Here, model: Path, tmp_path: Path) -> None:
+    file = write_csv(tmp_path / "test.csv", [("a", "b", "refund")], ("text", "second", "label"))
+    assert "single texts" in here.mistake("evaluate", model, "--data", file, "--pair-column", "second")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--split", "test"], "--split has no effect with a file"),
+        (["--json", "nowhere/f.json"], "there is no folder nowhere"),
+        (["--errors", "e.xlsx"], ".jsonl"),
+        (["--precision", "fp8"], "bf16"),
+        (["--execution", "fast"], "packed"),
+        (["--label-column", "gold"], "'gold'"),
+    ],
+)
+def test_options_that_cannot_work_are_refused(
+    here: Here, model: Path, data: Path, options: list[str], words: str
+) -> None:
+    assert words in here.mistake("evaluate", model, "--data", data, *options)
+
+
+def test_the_data_are_never_written_over(here: Here, model: Path, data: Path) -> None:
+    before = data.read_bytes()
+    assert "read and written" in here.mistake("evaluate", model, "--data", data, "--errors", data)
+    assert data.read_bytes() == before
+
+
+@pytest.mark.parametrize("kind", ["missing", "file", "empty", "other", "damaged"])
+def test_what_is_no_model_folder_is_named(here: Here, model: Path, data: Path, tmp_path: Path, kind: str) -> None:
+    folder = tmp_path / "folder"
+    if kind == "file":
+        folder.write_text("x")
+    elif kind != "missing":
+        folder.mkdir()
+    if kind == "other":
+        (folder / "config.json").write_text('{"model_type": "bert"}')
+    if kind == "damaged":
+        for file in model.iterdir():
+            if file.is_file():
+                (folder / file.name).write_bytes(file.read_bytes())
+        weights = folder / "model.safetensors"
+        weights.write_bytes(weights.read_bytes()[:1000])
+    assert str(folder) in here.mistake("evaluate", folder, "--data", data)
+
+
+def test_labels_that_are_numbers_keep_their_spelling(here: Here, tmp_path: Path) -> None:
+    rows = [(text, str(10 * 2 ** (i % 3))) for i, (text, _) in enumerate(texts(30))]
+    file = write_csv(tmp_path / "stars.csv", rows)
+    assert here("train", "--train", file, "--output", tmp_path / "run", *TRAINING, "--quiet").code == 0
+    assert figures(here, tmp_path / "run", file)["labels"] == ["10", "20", "40"]
+    assert {row["label"] for row in here("predict", tmp_path / "run", "--input", file).rows} <= {"10", "20", "40"}
+
+
+def test_a_named_set_is_read_from_the_data_folder(here: Here, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "sets" / "imdb"
+    folder.mkdir(parents=True)
+    (folder / "labels.txt").write_text("neg\npos\n")
+    for split, number in (("train", 40), ("test", 10)):
+        rows = [json.dumps({"text": text, "label": i % 2}) for i, (text, _) in enumerate(texts(number))]
+        (folder / f"{split}.jsonl").write_text("\n".join(rows) + "\n")
+    run = tmp_path / "run"
+    options = ["--data-folder", tmp_path / "sets"]
+    assert here("train", "--train", "imdb", "--output", run, *TRAINING, *options).code == 0
+    monkeypatch.setenv("BUDGETFORMER_DATA", str(tmp_path / "sets"))
+    found = figures(here, run, Path("imdb"))
+    assert (found["rows"], found["labels"]) == (10, ["neg", "pos"])
+    assert figures(here, run, Path("imdb"), "--split", "train")["rows"] == 40
+    assert "validation" in here.mistake("evaluate", run, "--data", "imdb", "--split", "validation")
+    assert "column options" in here.mistake("evaluate", run, "--data", "imdb", "--text-column", "text")
