@@ -259,12 +259,11 @@ print("agree")
         "torch.distributed.run",
         "--nproc-per-node",
         "2",
-        "--master-port",
-        "0",
+        "--standalone",
         str(script),
     ]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=300, env=os.environ | {"OMP_NUM_THREADS": "1"}
+        command, capture_output=True, text=True, timeout=120, env=os.environ | {"OMP_NUM_THREADS": "1"}
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.count("agree") == 2

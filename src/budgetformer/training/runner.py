@@ -45,11 +45,15 @@ FREE = (
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingResult:
-    """``output`` the model folder; ``metrics`` on the validation part; ``history`` the Trainer's log rows."""
+    """``output`` the model folder; ``metrics`` on the validation part; ``history`` the Trainer's log rows.
+
+    ``best_update`` is the update whose state was kept, None when the last one was.
+    """
 
     output: Path
     metrics: dict[str, float]
     history: list[dict[str, Any]]
+    best_update: int | None
     seconds: float
 
 
@@ -104,6 +108,7 @@ def run(settings: TrainingSettings) -> TrainingResult:
         output=output,
         metrics=metrics,
         history=trainer.state.log_history,
+        best_update=trainer.state.best_global_step,
         seconds=time.perf_counter() - started,
     )
     if trainer.is_world_process_zero():

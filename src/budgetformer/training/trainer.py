@@ -54,7 +54,7 @@ class BudgetTrainer(Trainer):
                     output_dir=str(run),
                     save_total_limit=self.args.save_total_limit,
                     best_model_checkpoint=self.state.best_model_checkpoint,
-                    use_mtime=True,
+                    use_mtime=False,
                 )
             self.accelerator.wait_for_everyone()
         except Exception as error:
