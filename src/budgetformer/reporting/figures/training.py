@@ -147,7 +147,7 @@ def evaluated(history: History, name: str) -> Series:
 
 def layer_series(history: History, name: str) -> list[Series]:
     """``layer_i/name`` of the training rows for i = 0, 1, …; empty with full attention."""
-    found = []
+    found: list[Series] = []
     while len((series := logged(history, f"layer_{len(found)}/{name}", most=MOST_LAYER_POINTS)).x):
         found.append(series)
     return found

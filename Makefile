@@ -1,0 +1,45 @@
+# `make demo` and `make test` set everything up by themselves; each works as the first command on a fresh clone.
+PYTHON ?= python3.11
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: help setup demo test test-slow test-all lint format wheel clean
+
+help:  ## Show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+setup: $(READY)  ## Make .venv and install everything at the pinned versions
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[demo,tensorboard,test,dev]'
+	touch $(READY)
+
+demo: $(READY)  ## Train a BudgetFormer and its full-attention twin on BBC News; table, model folder and report
+	$(BIN)/budgetformer demo --output runs/demo
+
+test: $(READY)  ## The tests without the slow ones
+	$(BIN)/python -m pytest -m "not slow and not browser and not gpu" -n 2
+
+test-slow: $(READY)  ## Only the slow tests
+	$(BIN)/python -m pytest -m "slow and not browser and not gpu"
+
+test-all: $(READY)  ## All tests that this machine can run, slow ones too
+	$(BIN)/python -m pytest -n 2
+
+lint: $(READY)  ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)  ## Let ruff format and fix
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+wheel: $(READY)  ## Build the wheel into dist/
+	$(BIN)/python -m build --wheel
+
+clean:  ## Remove what builds and tests left, not runs/
+	rm -rf build dist src/*.egg-info .pytest_cache .hypothesis .ruff_cache .mypy_cache
