@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +50,7 @@ def run_demo(
     the figures are appended as one JSON row.
     """
     started = time.perf_counter()
-    output, console = Path(output), Console()
+    output, console = Path(output), Console(width=None if sys.stdout.isatty() else 120)
     train, test = _articles("train"), _articles("test")
     console.print(f"[bold]Data[/bold]  {train.origin}\n[bold]Licence[/bold]  {train.licence}", highlight=False)
     budgeted = run(demo_settings(output / "budgetformer", seed=seed, epochs=epochs, budgeted=True))
