@@ -3,8 +3,9 @@ PYTHON ?= python3.11
 VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+OLDEST := transformers==5.20.0
 
-.PHONY: help setup demo test test-slow test-all lint format wheel clean
+.PHONY: help setup demo test test-slow test-oldest test-all lint format wheel clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -28,6 +29,10 @@ test-slow: $(READY)  ## Only the slow tests
 
 test-all: $(READY)  ## All tests that this machine can run, slow ones too
 	$(BIN)/python -m pytest -n 2
+
+test-oldest: $(READY)  ## The tests of models and training with the oldest transformers that is allowed
+	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target $(VENV)/oldest $(OLDEST)
+	PYTHONPATH=$(VENV)/oldest $(BIN)/python -m pytest -m "not slow and not gpu" -n 2 tests/training tests/test_parts.py $(wildcard tests/test_hub.py tests/test_modeling.py tests/test_loading.py)
 
 lint: $(READY)  ## ruff and mypy
 	$(BIN)/ruff check .

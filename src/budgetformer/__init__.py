@@ -12,6 +12,7 @@ from typing import Any
 from .version import __version__
 
 _HOME = {
+    "AttentionParts": "attention",
     "BudgetFormerConfig": "configuration",
     "BudgetFormerModel": "modeling",
     "BudgetFormerForSequenceClassification": "modeling",

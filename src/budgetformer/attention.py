@@ -22,6 +22,20 @@ class AttentionOutput:
     maps: Tensor | None
 
 
+@dataclass(frozen=True, kw_only=True)
+class AttentionParts:
+    """Exchangeable parts of every layer of a model: how f, g and the pooling that feeds them are made.
+
+    ``budget_net(width)`` makes a module (B, D) -> (B, 1), ``relevance_net(width, num_heads)`` one (B, D) -> (B, H),
+    ``pooling(x_BND, mask_BN)`` gives (B, D). None keeps the paper's part. Pass the same parts when the model is
+    loaded again: weights are saved, code is not.
+    """
+
+    budget_net: Callable[[int], nn.Module] | None = None
+    relevance_net: Callable[[int, int], nn.Module] | None = None
+    pooling: Callable[[Tensor, Tensor], Tensor] | None = None
+
+
 def default_budget_net(width: int) -> nn.Module:
     """``f``: Linear D→D, ReLU, Linear D→1."""
     return nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 1))

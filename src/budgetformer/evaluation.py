@@ -158,7 +158,7 @@ class _Tally:
         shares = np.array(self.budgets) if self.budgets else np.ones((1, max(config.num_hidden_layers, 1)))
         if budget is not None and config.budgeted:
             shares = np.full_like(shares, budget)
-        elif max_budget is not None:
+        elif max_budget is not None and config.budgeted:
             shares = np.minimum(shares, max_budget)
         heads_per_layer = self.heads_L / rows
         path = resolve(config.execution, gradients=False, device=self.classifier.model.device)

@@ -281,8 +281,10 @@ def pick_device(name: str) -> str:
         kind = torch.device(name).type
     except RuntimeError:
         raise ValueError(f"device must be auto, cpu, cuda or cuda:N, got {name!r}") from None
-    if kind == "cuda" and not torch.cuda.is_available():
+    index = torch.device(name).index or 0
+    if kind == "cuda" and index >= torch.cuda.device_count():
         raise ValueError(
-            f"device {name!r} is not there: torch {torch.__version__} sees no CUDA device; use cpu or auto"
+            f"device {name!r} is not there: torch {torch.__version__} sees {torch.cuda.device_count()} CUDA devices; "
+            "use cpu or auto"
         )
     return name

@@ -11,7 +11,7 @@ from transformers.activations import ACT2FN
 from transformers.modeling_layers import GradientCheckpointingLayer
 
 from . import method
-from .attention import BudgetedSelfAttention
+from .attention import AttentionParts, BudgetedSelfAttention
 from .configuration import BudgetFormerConfig
 from .execution import TokenLayout
 
@@ -56,12 +56,14 @@ def sinusoids(length: int, width: int) -> Tensor:
 class BudgetFormerLayer(GradientCheckpointingLayer):
     """Budgeted attention and feed-forward, each with residual, LayerNorm after (post) or before (pre)."""
 
-    def __init__(self, config: BudgetFormerConfig) -> None:
+    def __init__(self, config: BudgetFormerConfig, parts: AttentionParts | None = None) -> None:
         super().__init__()
+        parts = parts or AttentionParts()
+        width, heads = config.hidden_size, config.num_attention_heads
         self.pre_norm = config.norm_position == "pre"
         self.attention = BudgetedSelfAttention(
-            hidden_size=config.hidden_size,
-            num_heads=config.num_attention_heads,
+            hidden_size=width,
+            num_heads=heads,
             selection=config.selection,
             min_heads=config.min_heads,
             fixed_budget=config.fixed_budget,
@@ -72,6 +74,9 @@ class BudgetFormerLayer(GradientCheckpointingLayer):
             gamma=config.gamma,
             dropout=config.attention_probs_dropout_prob,
             execution=config.execution,
+            pooling=parts.pooling,
+            budget_net=parts.budget_net(width) if parts.budget_net and config.fixed_budget is None else None,
+            relevance_net=parts.relevance_net(width, heads) if parts.relevance_net else None,
         )
         self.attention_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
         self.intermediate = nn.Linear(config.hidden_size, config.intermediate_size)

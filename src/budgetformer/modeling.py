@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from transformers.utils import logging
 
 from . import method
+from .attention import AttentionParts
 from .configuration import BudgetFormerConfig
 from .execution import TokenLayout, gradients_wanted, resolve
 from .layers import BudgetFormerEmbeddings, BudgetFormerLayer
@@ -25,10 +26,10 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
 
     optional_prefixes = ("classifier.",)
 
-    def __init__(self, config: BudgetFormerConfig) -> None:
+    def __init__(self, config: BudgetFormerConfig, *, parts: AttentionParts | None = None) -> None:
         super().__init__(config)
         self.embeddings = BudgetFormerEmbeddings(config)
-        self.layers = nn.ModuleList([BudgetFormerLayer(config) for _ in range(config.num_hidden_layers)])
+        self.layers = nn.ModuleList([BudgetFormerLayer(config, parts) for _ in range(config.num_hidden_layers)])
         self.final_norm = (
             nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps) if config.norm_position == "pre" else None
         )
@@ -152,11 +153,11 @@ class Encoded:
 class BudgetFormerForSequenceClassification(BudgetFormerPreTrainedModel):
     """The encoder with dropout and one Linear layer on the pooled output."""
 
-    def __init__(self, config: BudgetFormerConfig) -> None:
+    def __init__(self, config: BudgetFormerConfig, *, parts: AttentionParts | None = None) -> None:
         super().__init__(config)
         self.num_labels = config.num_labels
         self.statistics = TrainingStatistics()
-        self.budgetformer = BudgetFormerModel(config)
+        self.budgetformer = BudgetFormerModel(config, parts=parts)
         self.dropout = nn.Dropout(config.classifier_dropout)
         self.classifier = nn.Linear(config.hidden_size, config.num_labels)
         self.post_init()

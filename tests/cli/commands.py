@@ -55,10 +55,10 @@ class Here:
         """The one line that a user's mistake is answered with."""
         outcome = self(*arguments)
         assert outcome.code == 2, outcome
-        lines = [line for line in outcome.err.splitlines() if not line.startswith("warning: ")]
-        assert len(lines) == 1, outcome.err
-        assert lines[0].startswith("error: ")
-        return lines[0]
+        *before, last = outcome.err.splitlines()
+        assert last.startswith("error: "), outcome.err
+        assert not any(line.startswith(("error", "Traceback")) for line in before), outcome.err
+        return last
 
 
 def environment(**changes: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ import pytest
 from budgetformer.cli import prediction_job
 from budgetformer.data.files import iter_rows
 
-from .commands import Here, read_jsonl, start, texts, there, write_csv, write_jsonl
+from .commands import ENTRY, Here, read_jsonl, start, texts, there, write_csv, write_jsonl
 
 WEIRD = ["good", "", "   ", "​​", "😀", "\0x", "bad"]
 FIELDS = ["id", "label", "score", "scores", "heads", "macs", "truncated", "reason"]
@@ -171,7 +171,7 @@ def wait_for_rows(path: Path) -> None:
 
 @pytest.mark.parametrize("extension", ["jsonl", "csv"])
 def test_a_stopped_run_goes_on_where_it_was(here: Here, model: Path, tmp_path: Path, extension: str) -> None:
-    rows = [{"text": f"{text}\nline, {i}", "n": i} for i, (text, _) in enumerate(texts(6000))]
+    rows = [{"text": f"{text}\nline, {i}", "n": i} for i, (text, _) in enumerate(texts(4000))]
     file = write_jsonl(tmp_path / "a.jsonl", rows)
     output, partial = tmp_path / f"o.{extension}", tmp_path / f"o.{extension}.partial"
     arguments = ["predict", model, "--input", file, "--keep-columns", "--output", output]
@@ -189,7 +189,7 @@ def test_a_stopped_run_goes_on_where_it_was(here: Here, model: Path, tmp_path: P
     assert not output.exists()
     assert "--resume" in here.mistake(*arguments)
     with open(partial, "a", encoding="utf-8") as half:
-        half.write('5999,"half a' if extension == "csv" else '{"id": 5999, "label": "Ü')
+        half.write('3999,"half a' if extension == "csv" else '{"id": 3999, "label": "Ü')
     assert "request" in here.mistake(*arguments, "--resume", "--budget", "0.5")
     outcome = here(*arguments, "--resume")
     assert outcome.code == 0, outcome.err
@@ -198,7 +198,7 @@ def test_a_stopped_run_goes_on_where_it_was(here: Here, model: Path, tmp_path: P
     assert here(*arguments[:-1], whole).code == 0
     read = read_jsonl if extension == "jsonl" else table
     found, expected = read(output), read(whole)
-    assert [int(row["id"]) for row in found] == list(range(6000))
+    assert [int(row["id"]) for row in found] == list(range(4000))
     assert [row["label"] for row in found] == [row["label"] for row in expected]
     assert max(abs(float(a["score"]) - float(b["score"])) for a, b in zip(found, expected, strict=True)) < 1e-5
     assert not list(tmp_path.glob("*.partial*"))
@@ -217,6 +217,19 @@ def test_resume_refuses_another_input_and_nothing_at_all(here: Here, model: Path
     assert "one of them" in here.mistake(*arguments, "--resume", "--overwrite")
     assert here(*arguments, "--overwrite").code == 0
     assert len(read_jsonl(output)) == 7
+
+
+def test_a_full_disk_is_named_and_what_is_complete_goes_on(here: Here, model: Path, tmp_path: Path) -> None:
+    file = write_jsonl(tmp_path / "a.jsonl", [{"text": text} for text, _ in texts(1500)])
+    output = tmp_path / "o.jsonl"
+    arguments = ["predict", model, "--input", file, "--output", output]
+    limited = ["bash", "-c", 'ulimit -f 200; exec "$@"', "bash", *ENTRY]
+    outcome = there(*arguments, entry=limited)
+    assert outcome.code == 1
+    assert outcome.err.startswith(f"error: cannot write {output}.partial")
+    assert outcome.err.count("\n") == 1
+    assert here(*arguments, "--resume").code == 0
+    assert [row["id"] for row in read_jsonl(output)] == list(range(1500))
 
 
 def test_a_reader_that_leaves_early_is_no_error_with_traceback(model: Path, tmp_path: Path) -> None:

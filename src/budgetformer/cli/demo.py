@@ -21,6 +21,9 @@ def run(
     ] = Path("runs/demo"),
     seed: Annotated[int, typer.Option("--seed", help="Of split and training.")] = 0,
     epochs: Annotated[float | None, typer.Option("--epochs", help="Default: the demo's own.")] = None,
+    results: Annotated[
+        Path | None, typer.Option("--results", metavar="FILE", help="Append the figures to this file as a JSON row.")
+    ] = None,
 ) -> None:
     if epochs is not None and epochs <= 0:
         raise ValueError(f"--epochs must be above 0, got {epochs}")
@@ -30,4 +33,4 @@ def run(
     from ..demo import run_demo
 
     options: dict[str, Any] = {} if epochs is None else {"epochs": epochs}
-    run_demo(output, seed=seed, **options)
+    run_demo(output, seed=seed, results=results, **options)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 DEBUG_VARIABLE = "BUDGETFORMER_DEBUG"
 DONE, FAILED, MISTAKE, STOPPED = 0, 1, 2, 130
 _MISTAKES = (ValueError, FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
-_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
+_MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
 class Stopped(Exception):
@@ -59,13 +59,11 @@ def _explain(error: Exception) -> int:
         command = getattr(context, "command_path", "budgetformer")
         _say(f"error: {error.format_message().rstrip('.')}; see {command} --help")
         return MISTAKE
-    if any(isinstance(cause, OSError) and cause.errno in _MACHINE for cause in _causes(error)):
-        _say(f"error: {error}")
-        return FAILED
-    if isinstance(error, _MISTAKES):
+    of_the_machine = any(isinstance(cause, OSError) and cause.errno in _MACHINE for cause in _causes(error))
+    if isinstance(error, _MISTAKES) and not of_the_machine:
         _say(f"error: {error}")
         return MISTAKE
-    if isinstance(error, OSError) or _is(error, "NonFiniteError"):
+    if of_the_machine or isinstance(error, OSError) or _is(error, "NonFiniteError"):
         _say(f"error: {error}")
         return FAILED
     _say(

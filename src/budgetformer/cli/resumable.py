@@ -76,6 +76,11 @@ class ResumableFile:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
+        except OSError as problem:
+            raise OSError(
+                f"cannot write {self.partial} ({problem.strerror or problem}); what is complete is kept: make room and "
+                "go on with the same command and --resume"
+            ) from problem
         except Exception:
             if self._last_complete().records <= self.header:
                 self.partial.unlink(missing_ok=True)

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from . import options as o
-from .outcome import warn
 
 NAME = "train"
 EXAMPLES = (
@@ -182,6 +181,7 @@ def run(
     )
     quiet_libraries()
     from ..configuration import BudgetFormerConfig
+    from ..inference import pick_device
     from ..training import TrainingSettings
     from ..training import run as run_training
 
@@ -227,9 +227,8 @@ def run(
         tensorboard=tensorboard,
         quiet=quiet,
     )
-    BudgetFormerConfig.preset(preset, max_position_embeddings=max_length, **changes)  # refused before data are read
-    if class_weights is not None and label_smoothing:
-        warn("--class-weights and --label-smoothing together: the smoothed share of a label is weighted like its class")
+    BudgetFormerConfig.preset(preset, max_position_embeddings=max_length, **changes)
+    pick_device(device)  # like the line above: refused before data are read
     result = run_training(settings)
     if not quiet and os.environ.get("RANK", "0") == "0":
         _report(result.output, result.metrics, result.seconds)

@@ -16,6 +16,8 @@ def check_target(path: Path, *, inputs: Sequence[Path] = ()) -> None:
         raise ValueError(f"{path}: this is a folder; give a file name")
     if not path.parent.is_dir():
         raise ValueError(f"{path}: there is no folder {path.parent}; make it first")
+    if not os.access(path.parent, os.W_OK):
+        raise ValueError(f"{path}: no permission to write in {path.parent}")
     for other in inputs:
         if path.resolve() == other.resolve():
             raise ValueError(f"{path} would be read and written, or written twice; give every file its own name")
@@ -34,6 +36,8 @@ def written_aside(path: Path) -> Iterator[TextIO]:
         with open(aside, "w", encoding="utf-8", newline="") as file:
             yield file
         os.replace(aside, path)
+    except OSError as problem:
+        raise OSError(f"cannot write {path} ({problem.strerror or problem})") from problem
     finally:
         aside.unlink(missing_ok=True)
 

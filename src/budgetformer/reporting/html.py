@@ -32,6 +32,7 @@ figcaption { color: #444; font-size: .95rem; }
   body { margin: 0; padding: 0; max-width: none; font-size: 10pt; }
   .scroll { overflow: visible; }
   figure, tr { break-inside: avoid; }
+  img { max-height: 235mm; }
   h2 { break-after: avoid; }
   thead { display: table-header-group; }
 }

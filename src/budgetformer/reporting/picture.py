@@ -6,6 +6,7 @@ import base64
 import functools
 import io
 from dataclasses import dataclass
+from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -43,7 +44,7 @@ def data_uri(figure: Figure) -> str:
     font lacks (Chinese names of classes) keeps its text as text, for the reader's own fonts.
     """
     kept_as_text = any(_lacks(text.get_text()) for text in figure.findobj(Text))
-    settings = {"svg.fonttype": "none" if kept_as_text else "path", "svg.hashsalt": "budgetformer"}
+    settings: dict[Any, Any] = {"svg.fonttype": "none" if kept_as_text else "path", "svg.hashsalt": "budgetformer"}
     with project_style(), matplotlib.rc_context(settings):
         image, kind = _saved(figure, "svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))), "svg+xml"
         if len(image) > LARGEST_SVG:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any, Literal
 
+from rich import box
 from rich.cells import cell_len
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -58,7 +59,7 @@ class Table:
 
     def to_rich(self) -> RichTable:
         """For ``rich.console.Console.print``; what looks like markup in a cell is printed as it is."""
-        table = RichTable(title=Text(self.caption), title_justify="left")
+        table = RichTable(title=Text(self.caption), title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1))
         for name, side in zip(self.columns, self.alignment(), strict=True):
             table.add_column(Text(name), justify=side)
         for row in self.rows:

@@ -96,8 +96,7 @@ def budget_curve(
         axes.set_axisbelow(True)
     bottom.set_xlabel(f"heads kept per layer, of {heads} (mean over texts)")
     set_title(figure, _finding(chosen, lines[1][0], own, twin))
-    label_ends(top, ends)
-    label_ends(bottom, cost_ends)
+    label_ends(figure, {top: ends, bottom: cost_ends})
     if own is not None:
         _name_own(top, own)
         if twin is not None and twin.macs > 0:
@@ -174,7 +173,7 @@ def _finding(learned: _Line | None, random: _Line | None, own: CurvePoint | None
         if shared:
             heads, points = max(shared, key=lambda pair: abs(pair[1]))
             word = "loses" if points >= 0 else "gains"
-            parts.append(f"random choice of heads {word} {100 * abs(points):.1f} points at {heads:g}")
+            parts.append(f"random choice of heads {word} {100 * abs(points):.1f} points at {heads:g} per layer")
     elif learned is not None and not parts:
         parts.append(
             f"From {learned.accuracy[0]:.1%} at {learned.heads[0]:g} to {learned.accuracy[-1]:.1%} at all heads"

@@ -16,6 +16,12 @@ from .style import BLUE, FONT, GREY, HEAT, VERMILLION, new_figure, set_title, sh
 MOST_NUMBERS = 16
 """Up to this many heads the cells of a heat map carry their number."""
 
+MOST_CLASSES, COLUMNS = 18, 3
+"""Small maps by class: at most so many, so many side by side."""
+
+TALLEST = 9.6
+"""Inches that fit on a page."""
+
 IN_USE = 0.01
 """A head counts as used when at least this share of the texts keeps it."""
 
@@ -39,7 +45,7 @@ class HeadArrays(Protocol):
 def head_maps(relevance_LH: np.ndarray, use_LH: np.ndarray) -> Figure:
     """Layers × heads: the mean relevance p, and the share of texts that keep the head, both in per cent."""
     layers, heads = use_LH.shape
-    figure = new_figure(1.7 + 2 * max(0.26 * layers, 0.6))
+    figure = new_figure(min(1.7 + 2 * max(0.26 * layers, 0.6), TALLEST))
     top, bottom = figure.subplots(2, 1, sharex=True)
     for axes, values_LH, title in (
         (top, relevance_LH, "Mean relevance p of each head (a layer's row sums to 100%)"),
@@ -65,16 +71,25 @@ def head_maps_by_class(
 ) -> Figure:
     """One small layers × heads map per true class on a common scale; a class without texts says so.
 
+    Of more than ``MOST_CLASSES`` classes those furthest from the mean of all are drawn, and the title says so.
     Raises ValueError when there is not one name per class.
     """
     classes, layers, heads = values_CLH.shape
     if len(class_names) != classes:
         raise ValueError(f"class_names must hold one name for each of the {classes} classes, got {len(class_names)}")
-    columns = min(3 if heads <= 12 else 2, classes)
-    rows = math.ceil(classes / columns)
     known = np.isfinite(values_CLH).all(axis=(1, 2))
+    title = _largest_difference(values_CLH, class_names, known, kind)
+    if classes > MOST_CLASSES:
+        mean_LH = values_CLH[known].mean(axis=0) if known.any() else np.zeros((layers, heads))
+        distance_C = np.nan_to_num(np.abs(values_CLH - mean_LH).sum(axis=(1, 2)), nan=-1.0)
+        drawn = np.sort(np.argsort(-distance_C, kind="stable")[:MOST_CLASSES])
+        title += f". Drawn: the {MOST_CLASSES} of {classes} classes furthest from the mean"
+        values_CLH, known, class_names = values_CLH[drawn], known[drawn], [class_names[i] for i in drawn]
+        classes = MOST_CLASSES
+    columns = min(COLUMNS, classes)
+    rows = math.ceil(classes / columns)
     high = 100.0 if kind == "use" or not known.any() else max(1.0, 100 * float(values_CLH[known].max()))
-    figure = new_figure(1.3 + rows * (0.45 + max(0.18 * min(layers, 8), 0.13 * layers, 0.55)))
+    figure = new_figure(min(1.3 + rows * (0.45 + max(0.18 * min(layers, 8), 0.13 * layers, 0.55)), TALLEST))
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     mesh = None
     for index, axes in enumerate(grid.flat):
@@ -95,7 +110,7 @@ def head_maps_by_class(
     if mesh is not None:
         what = "mean relevance p, per cent" if kind == "relevance" else "texts that keep the head, per cent"
         figure.colorbar(mesh, ax=grid, label=what, orientation="horizontal", aspect=50, shrink=0.7, pad=0.03)
-    set_title(figure, _largest_difference(values_CLH, class_names, known, kind))
+    set_title(figure, title)
     return figure
 
 
@@ -117,7 +132,7 @@ def budget_distribution(
     limits = (max(-0.02, bottom / heads - margin), min(1.02, top / heads + margin))
     if s_min is not None and s_max is not None:
         axes.axhspan(s_min, s_max, color="#e8e8e8", zorder=0)
-    edges = np.linspace(low - 1e-3, high + 1e-3, 1 + min(max(round(2 * math.sqrt(rows)), 8), 40))
+    edges = np.linspace(low - 1e-3, high + 1e-3, 1 + min(max(round(math.sqrt(rows)), 8), 40))
     for layer in range(layers):
         counts = np.histogram(budget_RL[:, layer], bins=edges)[0]
         half = 0.42 * counts / counts.max()
@@ -140,11 +155,8 @@ def budget_distribution(
     axes.set_title(f"Width: number of texts.  Orange: median.  Dashed: one head more{shaded}")
     medians = np.median(budget_RL, axis=0)
     inner = np.quantile(budget_RL, [0.025, 0.975])
-    set_title(
-        figure,
-        f"Median budgets of {medians.min():.2f} to {medians.max():.2f} by layer; 95% of the {rows * layers:,} lie "
-        f"between {inner[0]:.2f} and {inner[1]:.2f}",
-    )
+    by_layer = f"{medians.min():.2f} to {medians.max():.2f} by layer" if layers > 1 else f"{medians[0]:.2f}"
+    set_title(figure, f"Median budget {by_layer}; 95% of all budgets lie between {inner[0]:.2f} and {inner[1]:.2f}")
     return figure
 
 

@@ -6,10 +6,10 @@ import functools
 import textwrap
 import unicodedata
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ParamSpec
+from typing import Any, ParamSpec
 
 import matplotlib
 import numpy as np
@@ -37,7 +37,7 @@ MARKERS = "osD^vPX*<>hd"
 LINES = ("-", "--", "-.", ":")
 HEAT = "cividis"
 
-_STYLE = {
+_STYLE: dict[Any, Any] = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
     "font.size": FONT,
@@ -146,39 +146,37 @@ def plot_series(axes: Axes, x: np.ndarray, y: np.ndarray, style: Look, label: st
     )
 
 
-def label_ends(axes: Axes, ends: Sequence[End]) -> None:
-    """Write each label at the right of the axes, at the height of its line, moved apart where they would overlap.
+def label_ends(figure: Figure, ends: Mapping[Axes, Sequence[End]]) -> None:
+    """Write each label at the right of its axes, at the height of its line, moved apart where they would overlap.
 
-    To be called when limits and contents are final, since the layout decides how much room a label needs.
+    To be called last, since the layout decides how much room a label needs.
     """
-    known = sorted((e for e in ends if np.isfinite(e.value)), key=lambda e: e.value)
-    if not known:
-        return
-    figure = axes.get_figure(root=True)
-    assert isinstance(figure, Figure)
     figure.draw_without_rendering()
-    pixels = axes.get_window_extent().height
-    gap = min(1.25 * FONT * figure.dpi / 72 / pixels, 1 / max(len(known) - 1, 1))
-    low, high = axes.get_ylim()
-    wanted = [(e.value - low) / (high - low) for e in known]
-    for end, at, y in zip(known, wanted, spread(wanted, gap), strict=True):
-        axes.annotate(
-            end.label,
-            xy=(1.0, at),
-            xytext=(1.06, y),
-            xycoords="axes fraction",
-            textcoords="axes fraction",
-            va="center",
-            annotation_clip=False,
-            arrowprops={
-                "arrowstyle": "-",
-                "color": end.color,
-                "linewidth": 1.1,
-                "relpos": (0, 0.5),
-                "shrinkA": 1,
-                "shrinkB": 0,
-            },
-        )
+    point = figure.dpi / 72
+    for axes, unsorted in ends.items():
+        known = sorted((e for e in unsorted if np.isfinite(e.value)), key=lambda e: e.value)
+        extent = axes.get_window_extent()
+        gap = min(1.25 * FONT * point / extent.height, 1 / max(len(known) - 1, 1))
+        low, high = axes.get_ylim()
+        wanted = [(e.value - low) / (high - low) for e in known]
+        for end, at, y in zip(known, wanted, spread(wanted, gap), strict=True):
+            axes.annotate(
+                end.label,
+                xy=(1.0, at),
+                xytext=(1.0 + 14 * point / extent.width, y),
+                xycoords="axes fraction",
+                textcoords="axes fraction",
+                va="center",
+                annotation_clip=False,
+                arrowprops={
+                    "arrowstyle": "-",
+                    "color": end.color,
+                    "linewidth": 1.1,
+                    "relpos": (0, 0.5),
+                    "shrinkA": 1,
+                    "shrinkB": 0,
+                },
+            )
 
 
 def spread(wanted: Sequence[float], gap: float) -> list[float]:

@@ -58,7 +58,7 @@ def budgets_over_training(history: History, *, s_min: float, s_max: float, kept_
     kept = next((row.get("epoch") for row in history if kept_step is not None and row.get("step") == kept_step), None)
     figure = new_figure(3.3)
     left, right = figure.subplots(1, 2, width_ratios=[1.25, 1]) if budgets else (None, figure.subplots())
-    ends = [] if left is None else _budgets(left, budgets, s_min, s_max)
+    ends = {} if left is None else {left: _budgets(left, budgets, s_min, s_max)}
     right.plot(accuracy.x, accuracy.y, color=BLACK, marker="o")
     known = accuracy.y[np.isfinite(accuracy.y)]
     if len(known):
@@ -70,8 +70,7 @@ def budgets_over_training(history: History, *, s_min: float, s_max: float, kept_
             axes.axvline(kept, color=GREY, linewidth=0.9, linestyle=(0, (2, 2)), zorder=0)
         right.text(kept, 0.02, "kept ", transform=right.get_xaxis_transform(), ha="right", va="bottom", color=GREY)
     set_title(figure, _finding_of_budgets(budgets, accuracy, s_min, s_max))
-    if left is not None:
-        label_ends(left, ends)
+    label_ends(figure, ends)
     return figure
 
 
@@ -88,12 +87,15 @@ def training_curves(history: History, *, heads: int) -> Figure:
     figure = new_figure(7.6 if effective else 2.9)
     if not effective:
         alone = figure.subplots()
-        _losses(alone, task, evaluated(history, "eval_loss"))
+        ends = _losses(alone, task, evaluated(history, "eval_loss"))
         set_title(figure, _finding_of_curves(task, effective, heads))
+        label_ends(figure, {alone: ends})
         return figure
     grid = figure.subplots(3, 2)
-    _losses(grid[0, 0], task, evaluated(history, "eval_loss"))
-    _regularisers(grid[0, 1], history)
+    labels = {
+        grid[0, 0]: _losses(grid[0, 0], task, evaluated(history, "eval_loss")),
+        grid[0, 1]: _regularisers(grid[0, 1], history),
+    }
     tau = logged(history, "tau")
     grid[1, 0].plot(tau.x, tau.y, color=PURPLE)
     grid[1, 0].set_ylim(bottom=0)
@@ -110,16 +112,16 @@ def training_curves(history: History, *, heads: int) -> Figure:
         (grid[2, 0], effective, "Effective heads by layer"),
         (grid[2, 1], distinct, "Distinct heads by layer"),
     ):
-        ends = []
+        labels[axes] = []
         for layer, series in enumerate(layers):
             style = look(layer, len(layers))
             plot_series(axes, series.x, series.y, style)
-            ends.append(End(value=series.y[-1], label=str(layer), color=style.color))
+            labels[axes].append(End(value=series.y[-1], label=str(layer), color=style.color))
         axes.set_ylim(0, heads * 1.06)
         axes.yaxis.set_major_locator(MaxNLocator(nbins=5, integer=True))
         _axes(axes, title, "heads")
-        label_ends(axes, ends)
     set_title(figure, _finding_of_curves(task, effective, heads))
+    label_ends(figure, labels)
     return figure
 
 
@@ -166,7 +168,7 @@ def _budgets(axes: Axes, budgets: list[Series], s_min: float, s_max: float) -> l
     return ends
 
 
-def _losses(axes: Axes, task: Series, validation: Series) -> None:
+def _losses(axes: Axes, task: Series, validation: Series) -> list[End]:
     axes.plot(task.x, task.y, color=BLUE, linewidth=1.1)
     ends = [End(value=task.y[-1], label="train", color=BLUE)] if len(task.y) else []
     if len(validation.x):
@@ -174,10 +176,10 @@ def _losses(axes: Axes, task: Series, validation: Series) -> None:
         ends.append(End(value=validation.y[-1], label="valid.", color=VERMILLION))
     axes.set_ylim(bottom=0)
     _axes(axes, "Task loss", "cross-entropy, nats")
-    label_ends(axes, ends)
+    return ends
 
 
-def _regularisers(axes: Axes, history: History) -> None:
+def _regularisers(axes: Axes, history: History) -> list[End]:
     ends = []
     for name, label, style in (
         ("budget_loss", "budget", Look(color=ORANGE, marker="^", line="-")),
@@ -190,7 +192,7 @@ def _regularisers(axes: Axes, history: History) -> None:
             ends.append(End(value=series.y[-1], label=label, color=style.color))
     axes.axhline(0, color=GREY, linewidth=0.7)
     _axes(axes, "Losses added, weighted", "loss")
-    label_ends(axes, ends)
+    return ends
 
 
 def _axes(axes: Axes, title: str, unit: str) -> None:

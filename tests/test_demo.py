@@ -1,0 +1,35 @@
+"""The demo, shortened: both models, TF-IDF, one table, the report, the next commands."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from budgetformer.reporting.results import read_rows
+
+
+@pytest.mark.slow
+def test_a_short_demo_writes_models_report_and_a_result_row(tmp_path: Path) -> None:
+    code = "from budgetformer_command import main; main()"
+    options = ["demo", "--output", "runs/demo", "--epochs", "0.1", "--results", "rows.jsonl"]
+    done = subprocess.run(
+        [sys.executable, "-c", code, *options], cwd=tmp_path, capture_output=True, text=True, timeout=500
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "non-commercial research" in done.stdout
+    assert "TF-IDF + logistic regression" in done.stdout
+    assert "budgetformer predict runs/demo/budgetformer" in done.stdout
+    assert "budgetformer train --train your.csv" in done.stdout
+    report = (tmp_path / "runs/demo/report.html").read_text(encoding="utf-8")
+    assert report.count("<figure") >= 7
+    assert 'src="http' not in report
+    assert 'href="http' not in report
+    (row,) = read_rows(tmp_path / "rows.jsonl")
+    assert set(row["figures"]) == {"BudgetFormer", "Full attention (twin)", "TF-IDF + logistic regression"}
+    assert row["figures"]["TF-IDF + logistic regression"]["accuracy"] > 0.95
+    assert [p["mean_heads"] for p in row["curve"] if p["choice"] == "learned"] == list(range(1, 9))
+    for folder in ("budgetformer", "full-attention"):
+        assert (tmp_path / "runs/demo" / folder / "model.safetensors").is_file()
