@@ -23,6 +23,7 @@ from .conftest import WORDS, sentences
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NOT_RUN = "# not run"
 CHEAP = ("predict", "evaluate", "cost", "doctor")
@@ -108,7 +109,7 @@ def here(trained_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     return tmp_path / "here"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_python_blocks_run_in_order(page: Path, here: Path) -> None:
     namespace: dict[str, Any] = {"__name__": page.stem}
     for block in blocks(page, "python"):
@@ -116,7 +117,7 @@ def test_python_blocks_run_in_order(page: Path, here: Path) -> None:
             exec(compile("\n" * (block.line - 1) + block.code, str(page), "exec"), namespace)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_commands_are_accepted_and_cheap_ones_run(page: Path, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for block in blocks(page, "bash"):
         for arguments in commands(block):
@@ -130,7 +131,7 @@ def test_commands_are_accepted_and_cheap_ones_run(page: Path, here: Path, capsys
                 assert code == 0, f"{where}: {capsys.readouterr().err}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=NAMES)
 def test_links_inside_the_project_lead_somewhere(page: Path) -> None:
     links = re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text(encoding="utf-8"))
     missing = [link for link in links if "://" not in link and not (page.parent / link).exists()]
