@@ -171,7 +171,7 @@ class Classifier:
             yield from self._window([item for _, item in window], asked)
 
     def encode(self, items: list[str | Pair]) -> Encoded:
-        """Token ids as in training; pairs and single texts may be mixed."""
+        """Token ids as in training. Raises ValueError when pairs and single texts are mixed."""
         texts = [i.text if isinstance(i, Pair) else i for i in items]
         pairs = [i.pair if isinstance(i, Pair) else None for i in items]
         if all(p is None for p in pairs):

@@ -206,6 +206,16 @@ def test_patience_stops_early_and_keeps_the_best(
     assert result.metrics["score"] == pytest.approx(max(scores), abs=1e-6)
 
 
+def test_tensorboard_sees_what_the_heads_do(small_csv: Path, tmp_path: Path, tiny_settings: dict[str, Any]) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    train(train=small_csv, output=tmp_path / "m", max_steps=2, tensorboard=tmp_path / "tb", **tiny_settings)
+    names: set[str] = set()
+    for file in (tmp_path / "tb").rglob("*tfevents*"):
+        names |= set(EventAccumulator(str(file)).Reload().Tags()["scalars"])
+    assert {"train/tau", "train/mean_heads", "train/layer_1/effective_heads", "eval/mean_heads"} <= names
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -220,8 +220,9 @@ def build_trainer(
         processing_class=data.tokenizer,
         data_collator=DataCollatorWithPadding(data.tokenizer),
         compute_metrics=classification_metrics,
-        callbacks=[BudgetSchedule() if model.config.budgeted else TrainingWatch()],
     )
+    # First, so that loggers such as TensorBoard see what it adds to a log row.
+    trainer.callback_handler.callbacks.insert(0, BudgetSchedule() if model.config.budgeted else TrainingWatch())
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(Progress(title=settings.title, quiet=settings.quiet))
     if settings.patience is not None:
