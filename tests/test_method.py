@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from budgetformer import method
+
 from .method_reading import decide, plain_choice, plain_softmax, progresses, scores, shares, sigmoid
 
 # Pooled input and budget

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from budgetformer import method
+
 from .method_reading import decide, plain_choice, plain_softmax, scores, shares, sigmoid
 
 # Gates

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from budgetformer import method
+
 from .method_reading import decide, plain_choice
 
 # Losses

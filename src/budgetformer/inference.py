@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -164,6 +165,8 @@ class Classifier:
     def stream(self, inputs: Iterable[str | Pair], **request: Any) -> Iterator[Prediction]:
         """Classify any number of inputs in order, holding one window in memory."""
         asked = Request(**request)
+        if not self.config.budgeted and (asked.budget or asked.max_budget):
+            warnings.warn("a budget has no effect on a full-attention model: all heads are used", stacklevel=2)
         numbered = iter(enumerate(inputs))
         while window := list(islice(numbered, self.window)):
             for number, item in window:

@@ -217,7 +217,7 @@ def run(
         class_weights=_weights(class_weights),
         label_smoothing=label_smoothing,
         seed=seed,
-        precision={"float32": "fp32"}.get(precision, precision),
+        precision=precision,
         gradient_checkpointing=gradient_checkpointing,
         device=device,
         logging_steps=logging_steps,

@@ -12,7 +12,7 @@ from ..pretrained import BudgetFormerPreTrainedModel
 
 
 class NonFiniteError(ArithmeticError):
-    """A loss or gradient became NaN or infinite; the message has the update and the parameter."""
+    """A loss or gradient became NaN or infinite; the message has the update."""
 
 
 class TrainingWatch(TrainerCallback):
@@ -74,13 +74,11 @@ def budgetformer_in(model: nn.Module) -> BudgetFormerPreTrainedModel:
 
 def check_gradients(model: nn.Module, update: int) -> None:
     """Raise NonFiniteError when any gradient is NaN or infinite."""
-    named = [(name, p.grad) for name, p in model.named_parameters() if p.grad is not None]
-    norms = torch._foreach_norm([g for _, g in named]) if named else []
+    norms = torch._foreach_norm([p.grad for p in model.parameters() if p.grad is not None])
     if norms and not bool(torch.isfinite(torch.stack(list(norms))).all()):
-        name = next(n for (n, _), norm in zip(named, norms, strict=True) if not bool(torch.isfinite(norm)))
         raise NonFiniteError(
-            f"update {update}: the gradient of {name} is not finite, so the loss was NaN or infinite. The update "
-            "was not made. Try a lower --learning-rate, --precision fp32, or look for broken rows."
+            f"update {update}: the gradients are not finite, so the loss was NaN or infinite. The update was not made. "
+            "Try a lower --learning-rate, --precision float32, or look for broken rows."
         )
 
 

@@ -19,7 +19,7 @@ OPTIMISATION: dict[str, dict[str, Any]] = {
 }
 """Optimisation defaults of each preset; AdamW with linear decay throughout."""
 
-PRECISIONS = ("fp32", "bf16")
+PRECISIONS = ("float32", "bf16")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class TrainingSettings:
 
     Optimisation: epochs or max_steps, batch_size (per process), gradient_accumulation, learning_rate, warmup (share
     of the updates), weight_decay, max_grad_norm, patience (evaluations without a better score before stopping),
-    class_weights ("balanced" or one per class), label_smoothing, seed, precision ("fp32" or "bf16" autocast),
+    class_weights ("balanced" or one per class), label_smoothing, seed, precision ("float32" or "bf16" autocast),
     gradient_checkpointing, device.
 
     Running: logging_steps and eval_steps in updates (None: chosen from the length of the run; every epoch), resume,
@@ -70,7 +70,7 @@ class TrainingSettings:
     class_weights: str | Sequence[float] | None = None
     label_smoothing: float = 0.0
     seed: int = 0
-    precision: str = "fp32"
+    precision: str = "float32"
     gradient_checkpointing: bool = False
     device: str = "auto"
     logging_steps: int | None = None

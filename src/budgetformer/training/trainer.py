@@ -100,7 +100,11 @@ class BudgetTrainer(Trainer):
             score = accuracy - 1e-4 * metrics[f"{metric_key_prefix}_loss"]
             budget = metrics.get(f"{metric_key_prefix}_mean_budget")
             config = self.model.config
-            if budget is not None and not config.s_min - 0.01 <= budget <= config.s_max + 0.01:
+            if (
+                budget is not None
+                and config.fixed_budget is None
+                and not config.s_min - 0.01 <= budget <= config.s_max + 0.01
+            ):
                 score -= VIOLATION
             metrics[f"{metric_key_prefix}_score"] = score
         return output
