@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -93,12 +94,21 @@ class BudgetedSelfAttention(nn.Module):
         execution: str = "auto",
     ) -> None:
         super().__init__()
-        if hidden_size % num_heads:
+        if hidden_size < 1 or num_heads < 1 or hidden_size % num_heads:
             raise ValueError(f"hidden_size must be a multiple of num_heads ({num_heads}), got {hidden_size}")
         if not 0 <= min_heads <= num_heads:
             raise ValueError(f"min_heads must lie between 0 and num_heads ({num_heads}), got {min_heads}")
         if selection not in method.SELECTIONS:
             raise ValueError(f"selection must be one of {', '.join(method.SELECTIONS)}, got {selection!r}")
+        if fixed_budget is not None and not (0 < fixed_budget <= 1 or (fixed_budget == 0 and min_heads == 0)):
+            raise ValueError(f"fixed_budget must lie in (0, 1], or be 0 with min_heads=0, got {fixed_budget}")
+        if fixed_budget is not None and budget_net is not None:
+            raise ValueError("give fixed_budget or budget_net, not both")
+        if not budgeted and (fixed_budget, budget_net, relevance_net) != (None, None, None):
+            raise ValueError("budgeted=False is full attention: it takes no fixed_budget, budget_net or relevance_net")
+        for name, value in {"sigma_max": sigma_max, "gamma": gamma, "dropout": dropout}.items():
+            if not 0 <= value < math.inf:
+                raise ValueError(f"{name} must be 0 or above, got {value}")
         if not (0 < tau_min <= tau_max):
             raise ValueError(f"tau_min must be above 0 and at most tau_max ({tau_max}), got {tau_min}")
         self.num_heads, self.min_heads, self.selection = num_heads, min_heads, selection
@@ -173,6 +183,9 @@ class BudgetedSelfAttention(nn.Module):
     def decide(self, x: Tensor, layout: TokenLayout, **request: Any) -> method.HeadDecision | None:
         """How many heads and which ones for every input of ``x``; None with full attention."""
         if self.relevance_net is None:
+            asked = [name for name in ("budget", "max_budget", "policy") if request.get(name) is not None]
+            if asked:
+                raise ValueError(f"{asked[0]} has no effect: this is full attention (budgeted=False)")
             return None
         with torch.autocast(x.device.type, enabled=False):
             pooled_BD = self._pool(x, layout)

@@ -38,6 +38,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "pooling": ("mean", "first"),
     "position_embedding_type": ("sinusoidal", "learned"),
     "norm_position": ("post", "pre"),
+    "hidden_act": ("gelu", "gelu_new", "gelu_pytorch_tanh", "quick_gelu", "relu", "silu", "swish", "mish", "tanh"),
     "execution": ("auto", "reference", "packed"),
 }
 
@@ -118,6 +119,8 @@ class BudgetFormerConfig(PreTrainedConfig):
         for name, value in fields.items():
             setattr(self, name, value)
         super().__init__(**kwargs, pad_token_id=pad_token_id)
+        if kwargs.get("label2id") is None:
+            self.label2id = {name: i for i, name in self.id2label.items()}
         self.check()
 
     @classmethod
@@ -125,6 +128,10 @@ class BudgetFormerConfig(PreTrainedConfig):
         """The configuration called ``name`` (tiny, small, base, paper) with ``changes`` applied."""
         if name not in PRESETS:
             raise ValueError(f"preset must be one of {', '.join(PRESETS)}, got {name!r}")
+        config = cls()
+        for field in changes:
+            if not hasattr(config, field):
+                raise ValueError(f"{field!r} is no field of the configuration; see help(BudgetFormerConfig)")
         return cls(**(PRESETS[name] | changes))
 
     @property
@@ -160,6 +167,17 @@ class BudgetFormerConfig(PreTrainedConfig):
                 _is_int(getattr(self, field)) and getattr(self, field) >= 0,
                 "be a whole number, at least 0",
             )
+        _require(
+            self,
+            "pad_token_id",
+            _is_int(self.pad_token_id) and 0 <= self.pad_token_id < self.vocab_size,
+            f"lie between 0 and vocab_size - 1 ({self.vocab_size - 1})",
+        )
+        names = self.id2label or {}
+        distinct = sorted(names) == list(range(len(names))) and len(set(names.values())) == len(names) >= 1
+        _require(self, "id2label", distinct, "give every class from 0 on a name of its own")
+        inverse = {name: i for i, name in names.items()}
+        _require(self, "label2id", self.label2id == inverse, f"be the reverse of id2label ({inverse})")
         _require(
             self,
             "hidden_size",

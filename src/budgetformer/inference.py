@@ -101,6 +101,7 @@ class Classifier:
     ) -> None:
         if batch_tokens < 1 or window < 1:
             raise ValueError(f"batch_tokens and window must be at least 1, got {batch_tokens} and {window}")
+        check_vocabulary(tokenizer, model.config)
         self.model = model.eval()
         self.encoder = TextEncoder(
             tokenizer=tokenizer,
@@ -264,6 +265,16 @@ def check_folder(folder: str | Path) -> Path:
     if not (folder / "tokenizer.json").is_file():
         raise ValueError(f"{folder} has no tokenizer.json; copy the whole folder that training wrote")
     return folder
+
+
+def check_vocabulary(tokenizer: Any, config: BudgetFormerConfig) -> None:
+    """Refuse a tokenizer that gives token ids which the model does not have."""
+    largest = max(tokenizer.get_vocab().values(), default=0)
+    if largest >= config.vocab_size:
+        raise ValueError(
+            f"the tokenizer gives token ids up to {largest} and the model has {config.vocab_size} (vocab_size): it is "
+            "not the tokenizer of this model; restore the tokenizer files of the folder"
+        )
 
 
 def check_input(item: Any, number: int) -> None:

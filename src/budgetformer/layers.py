@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional as F
 from transformers.activations import ACT2FN
 from transformers.modeling_layers import GradientCheckpointingLayer
 
@@ -34,13 +35,21 @@ class BudgetFormerEmbeddings(nn.Module):
         self.segment_embeddings = nn.Embedding(config.type_vocab_size, size) if config.type_vocab_size else None
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
-    def forward(self, input_ids: Tensor, token_type_ids: Tensor | None) -> Tensor:
-        length = input_ids.shape[1]
-        x = self.word_embeddings(input_ids)
+    def forward(self, input_ids: Tensor, token_type_ids: Tensor | None, mask_BN: Tensor) -> Tensor:
+        """Real tokens are numbered from 0, on whichever side the padding is. Returns (B, N, D)."""
+        place_BN = (mask_BN.long().cumsum(dim=1) - 1).clamp(min=0)
+        try:
+            x = self.word_embeddings(input_ids)
+        except IndexError as error:
+            size = self.word_embeddings.num_embeddings
+            raise ValueError(
+                f"input_ids must lie between 0 and {size - 1} (vocab_size {size}), got {int(input_ids.min())} to "
+                f"{int(input_ids.max())}: the tokenizer is not the one of this model"
+            ) from error
         if self.sinusoidal:
-            x = x * math.sqrt(x.shape[-1]) + self.position_table[:length].to(x.dtype)
+            x = x * math.sqrt(x.shape[-1]) + F.embedding(place_BN, self.position_table).to(x.dtype)
         else:
-            x = x + self.position_embeddings.weight[:length]
+            x = x + self.position_embeddings(place_BN)
         if self.segment_embeddings is not None:
             token_type_ids = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
             x = x + self.segment_embeddings(token_type_ids.clamp(max=self.segment_embeddings.num_embeddings - 1))

@@ -56,10 +56,11 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
         mask_BN = (
             input_ids.new_ones(input_ids.shape, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
         )
+        self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
         gradients = self.training or gradients_wanted(self.parameters())
         path = resolve(self.config.execution, gradients=gradients, device=input_ids.device)
         layout = TokenLayout(mask_BN, packed=path.PACKED)
-        x = self.embeddings(input_ids, token_type_ids)
+        x = self.embeddings(input_ids, token_type_ids, mask_BN)
         x = layout.pack(x) if layout.packed else x
         keys_B = None if policy is None else _input_keys(input_ids, mask_BN)
         states, decisions, maps = [x], [], []
@@ -103,6 +104,7 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
         **kwargs: Any,
     ) -> BudgetFormerModelOutput | tuple[Any, ...]:
         """Encode a batch. ``attention_mask`` is 1 at real tokens; ``budget`` / ``max_budget`` as in ``method``."""
+        wanted = Wanted.of(self.config, output_attentions, output_hidden_states, return_dict, kwargs)
         encoded = self.encode(
             input_ids,
             attention_mask,
@@ -111,14 +113,14 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
             max_budget=max_budget,
             rescale_gates=rescale_gates,
             policy=policy,
-            need_maps=bool(output_attentions),
+            need_maps=wanted.maps,
         )
         output = BudgetFormerModelOutput(
             last_hidden_state=encoded.grid(encoded.states[-1]),
             pooler_output=encoded.pooled_BD,
-            **encoded.extras(budgets=output_budgets, hidden_states=bool(output_hidden_states)),
+            **encoded.extras(budgets=output_budgets, hidden_states=wanted.hidden_states),
         )
-        return output.to_tuple() if return_dict is False else output
+        return output if wanted.return_dict else output.to_tuple()
 
 
 @dataclass(kw_only=True)
@@ -186,6 +188,7 @@ class BudgetFormerForSequenceClassification(BudgetFormerPreTrainedModel):
         ``task + α(t)·budget + λ·price + β(t)·entropy``, in evaluation the task loss alone.
         ``num_items_in_batch``: labelled rows of the whole update when gradients are accumulated.
         """
+        wanted = Wanted.of(self.config, output_attentions, output_hidden_states, return_dict, kwargs)
         encoded = self.budgetformer.encode(
             input_ids,
             attention_mask,
@@ -194,7 +197,7 @@ class BudgetFormerForSequenceClassification(BudgetFormerPreTrainedModel):
             max_budget=max_budget,
             rescale_gates=rescale_gates,
             policy=policy,
-            need_maps=bool(output_attentions),
+            need_maps=wanted.maps,
         )
         logits = self.classifier(self.dropout(encoded.pooled_BD))
         loss = None
@@ -205,9 +208,9 @@ class BudgetFormerForSequenceClassification(BudgetFormerPreTrainedModel):
         output = BudgetFormerClassifierOutput(
             loss=loss,
             logits=logits,
-            **encoded.extras(budgets=output_budgets, hidden_states=bool(output_hidden_states)),
+            **encoded.extras(budgets=output_budgets, hidden_states=wanted.hidden_states),
         )
-        return output.to_tuple() if return_dict is False else output
+        return output if wanted.return_dict else output.to_tuple()
 
     def _training_loss(self, task: Tensor, encoded: Encoded, labels: Tensor, rows: Tensor | int | None) -> Tensor:
         known = (labels != IGNORED).sum()
@@ -230,6 +233,34 @@ class BudgetFormerForSequenceClassification(BudgetFormerPreTrainedModel):
         return task + share * torch.stack(list(terms.values())).sum()
 
 
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """The form of the answer: what a call leaves open is as the configuration says."""
+
+    maps: bool
+    hidden_states: bool
+    return_dict: bool
+
+    @classmethod
+    def of(
+        cls,
+        config: BudgetFormerConfig,
+        attentions: bool | None,
+        hidden_states: bool | None,
+        return_dict: bool | None,
+        other: dict[str, Any],
+    ) -> Wanted:
+        """From the arguments of a call. Raises TypeError for ``other`` ones, which would have no effect."""
+        unknown = [name for name, value in other.items() if value is not None]
+        if unknown:
+            raise TypeError(f"forward() got an unexpected keyword argument {unknown[0]!r}")
+        return cls(
+            maps=bool(config.output_attentions if attentions is None else attentions),
+            hidden_states=bool(config.output_hidden_states if hidden_states is None else hidden_states),
+            return_dict=bool(config.return_dict if return_dict is None else return_dict),
+        )
+
+
 def check_length(input_ids: Tensor, limit: int) -> None:
     """Refuse a batch that is longer than the model's limit."""
     if input_ids.shape[1] > limit:
@@ -241,5 +272,5 @@ def check_length(input_ids: Tensor, limit: int) -> None:
 
 def _input_keys(input_ids: Tensor, mask_BN: Tensor) -> Tensor:
     """A number per input that depends on its real tokens and their places only."""
-    place_N = torch.arange(1, input_ids.shape[1] + 1, device=input_ids.device) * 2654435761 % 1_000_003
-    return ((input_ids + 1) * place_N * mask_BN).sum(dim=1)
+    place_BN = mask_BN.long().cumsum(dim=1) * 2654435761 % 1_000_003
+    return ((input_ids + 1) * place_BN * mask_BN).sum(dim=1)

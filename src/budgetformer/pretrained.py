@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
 from .attention import BudgetedSelfAttention
@@ -25,6 +28,10 @@ class BudgetFormerPreTrainedModel(PreTrainedModel):
     accepts_loss_kwargs = True
     optional_prefixes: tuple[str, ...] = ()
     progress: float | None = None
+
+    def __init__(self, config: BudgetFormerConfig, *args: Any, **kwargs: Any) -> None:
+        config.check()  # fields may have been set since it was made
+        super().__init__(config, *args, **kwargs)
 
     @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
@@ -53,12 +60,39 @@ class BudgetFormerPreTrainedModel(PreTrainedModel):
         """
         if kwargs.pop("use_safetensors", True) is not True:
             raise ValueError(f"{folder}: only safetensors are loaded, because other formats can run code")
+        if kwargs.pop("ignore_mismatched_sizes", False):
+            raise ValueError(
+                f"{folder}: ignore_mismatched_sizes would leave tensors random; to train other classes, load "
+                "BudgetFormerModel and put its state into a new classifier"
+            )
         wants_info = kwargs.pop("output_loading_info", False)
         model, info = super().from_pretrained(
             folder, *args, use_safetensors=True, ignore_mismatched_sizes=True, output_loading_info=True, **kwargs
         )
         check_loaded(folder, info, optional=cls.optional_prefixes)
         return (model, info) if wants_info else model
+
+    def save_pretrained(
+        self,
+        save_directory: str | Path,
+        is_main_process: bool = True,
+        state_dict: dict[str, Tensor] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """As in ``transformers``, for shared and sliced tensors too: each is written whole under its own name."""
+        state_dict = self_contained(self.state_dict() if state_dict is None else state_dict)
+        super().save_pretrained(save_directory, is_main_process, state_dict, **kwargs)
+
+    def _set_gradient_checkpointing(
+        self, enable: bool = True, gradient_checkpointing_func: Callable[..., Any] = checkpoint, **options: Any
+    ) -> None:
+        if enable and getattr(gradient_checkpointing_func, "keywords", {}).get("use_reentrant"):
+            raise ValueError(
+                "gradient checkpointing with use_reentrant=True loses the gradients of the head decisions; leave the "
+                "option out or pass use_reentrant=False"
+            )
+        once = partial(gradient_checkpointing_func, use_reentrant=False)
+        super()._set_gradient_checkpointing(enable=enable, gradient_checkpointing_func=once, **options)
 
     def set_execution(self, name: str) -> None:
         """Choose how attention is computed ("auto", "reference", "packed"); results stay the same."""
@@ -73,6 +107,18 @@ class BudgetFormerPreTrainedModel(PreTrainedModel):
         for module in self.modules():
             if isinstance(module, BudgetedSelfAttention | BudgetFormerPreTrainedModel):
                 module.progress = progress
+
+
+def self_contained(state_dict: dict[str, Tensor]) -> dict[str, Tensor]:
+    """``state_dict`` with a copy of every tensor that shares its memory or is not contiguous."""
+    seen: set[int] = set()
+    result = {}
+    for name, tensor in state_dict.items():
+        storage = tensor.untyped_storage()
+        whole = tensor.is_contiguous() and storage.nbytes() == tensor.nbytes and storage.data_ptr() not in seen
+        seen.add(storage.data_ptr())
+        result[name] = tensor if whole else tensor.detach().clone(memory_format=torch.contiguous_format)
+    return result
 
 
 def check_loaded(folder: str | Path, info: dict[str, Any], *, optional: tuple[str, ...]) -> None:

@@ -59,7 +59,8 @@ class TokenLayout:
     def first(self, x: Tensor) -> Tensor:
         """The first token of every input, (B, D); zeros for an input without tokens."""
         if not self.packed:
-            return x[:, 0] * self.mask_BN[:, :1].to(x.dtype)
+            first_B = self.mask_BN.int().argmax(dim=-1)
+            return x[torch.arange(len(x), device=x.device), first_B] * self.mask_BN.any(dim=-1, keepdim=True).to(x.dtype)
         starts_B = self.lengths_B.cumsum(0) - self.lengths_B
         picked_BD = x[starts_B.clamp(max=max(len(x) - 1, 0))] if len(x) else x.new_zeros(len(self.lengths), x.shape[-1])
         return picked_BD * (self.lengths_B > 0).unsqueeze(-1).to(x.dtype)

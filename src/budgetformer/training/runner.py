@@ -92,7 +92,9 @@ def run(settings: TrainingSettings) -> TrainingResult:
     set_seed(settings.seed)
     model = BudgetFormerForSequenceClassification(config)
     if settings.gradient_checkpointing:
-        model.gradient_checkpointing_enable()
+        # older versions of transformers know the second name only, newer ones warn about it
+        enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
+        enable()
     arguments = training_arguments(settings, rows=len(data.train))
     trainer = build_trainer(settings, model, arguments, data)
     _record_run(output, settings, data, checkpoint, trainer, say)
