@@ -118,6 +118,8 @@ class BudgetFormerConfig(PreTrainedConfig):
         fields = {k: v for k, v in locals().items() if k not in ("self", "kwargs", "__class__")}
         for name, value in fields.items():
             setattr(self, name, value)
+        if kwargs.get("id2label") is None and kwargs.get("label2id"):
+            kwargs["id2label"] = {i: name for name, i in kwargs["label2id"].items()}
         super().__init__(**kwargs, pad_token_id=pad_token_id)
         if kwargs.get("label2id") is None:
             self.label2id = {name: i for i, name in self.id2label.items()}

@@ -67,7 +67,7 @@ class BudgetFormerLayer(GradientCheckpointingLayer):
 
     def __init__(self, config: BudgetFormerConfig, parts: AttentionParts | None = None) -> None:
         super().__init__()
-        parts = parts or AttentionParts()
+        parts = (parts if config.budgeted else None) or AttentionParts()
         width, heads = config.hidden_size, config.num_attention_heads
         self.pre_norm = config.norm_position == "pre"
         self.attention = BudgetedSelfAttention(

@@ -59,8 +59,9 @@ class TokenLayout:
     def first(self, x: Tensor) -> Tensor:
         """The first token of every input, (B, D); zeros for an input without tokens."""
         if not self.packed:
-            first_B = self.mask_BN.int().argmax(dim=-1)
-            return x[torch.arange(len(x), device=x.device), first_B] * self.mask_BN.any(dim=-1, keepdim=True).to(x.dtype)
+            first_B11 = self.mask_BN.int().argmax(dim=-1)[:, None, None]
+            first_BD = x.gather(1, first_B11.expand(-1, 1, x.shape[-1])).squeeze(1)
+            return first_BD * self.mask_BN.any(dim=-1, keepdim=True).to(x.dtype)
         starts_B = self.lengths_B.cumsum(0) - self.lengths_B
         picked_BD = x[starts_B.clamp(max=max(len(x) - 1, 0))] if len(x) else x.new_zeros(len(self.lengths), x.shape[-1])
         return picked_BD * (self.lengths_B > 0).unsqueeze(-1).to(x.dtype)
