@@ -60,7 +60,9 @@ def test_a_label_outside_the_classes_is_named(label: int) -> None:
 
 def test_parts_of_an_update_add_up_to_the_whole() -> None:
     whole = classification_loss(LOGITS, LABELS, config(label_smoothing=0.1))
-    parts = [classification_loss(LOGITS[i : i + 1], LABELS[i : i + 1], config(label_smoothing=0.1), rows=3) for i in range(3)]
+    parts = [
+        classification_loss(LOGITS[i : i + 1], LABELS[i : i + 1], config(label_smoothing=0.1), rows=3) for i in range(3)
+    ]
     assert float(sum(parts)) == pytest.approx(float(whole), abs=1e-6)
 
 

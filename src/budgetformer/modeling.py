@@ -53,10 +53,7 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
     ) -> Encoded:
         """Run the layers; see ``forward`` for the arguments. Returns everything, decisions included."""
         check_length(input_ids, self.config.max_position_embeddings)
-        mask_BN = (
-            input_ids.new_ones(input_ids.shape, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
-        )
-        self.warn_if_padding_and_no_attention_mask(input_ids, attention_mask)
+        mask_BN = input_ids != self.config.pad_token_id if attention_mask is None else attention_mask.bool()
         gradients = self.training or gradients_wanted(self.parameters())
         path = resolve(self.config.execution, gradients=gradients, device=input_ids.device)
         layout = TokenLayout(mask_BN, packed=path.PACKED)
@@ -103,7 +100,10 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
         return_dict: bool | None = None,
         **kwargs: Any,
     ) -> BudgetFormerModelOutput | tuple[Any, ...]:
-        """Encode a batch. ``attention_mask`` is 1 at real tokens; ``budget`` / ``max_budget`` as in ``method``."""
+        """Encode a batch. ``budget`` and ``max_budget`` as in ``method``.
+
+        ``attention_mask`` is 1 at real tokens; without it, these are the tokens other than ``pad_token_id``.
+        """
         wanted = Wanted.of(self.config, output_attentions, output_hidden_states, return_dict, kwargs)
         encoded = self.encode(
             input_ids,
@@ -182,7 +182,7 @@ class BudgetFormerForSequenceClassification(BudgetFormerPreTrainedModel):
         return_dict: bool | None = None,
         **kwargs: Any,
     ) -> BudgetFormerClassifierOutput | tuple[Any, ...]:
-        """Classify a batch.
+        """Classify a batch; ``attention_mask`` and the budgets as in ``BudgetFormerModel.forward``.
 
         ``labels`` (B,) are class indices, -100 for rows without one. The loss in training is
         ``task + α(t)·budget + λ·price + β(t)·entropy``, in evaluation the task loss alone.

@@ -1,0 +1,174 @@
+"""``Classifier``: the same answer alone, in any batch and in any order; pairs; what cannot be classified."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import AutoTokenizer
+
+from budgetformer import Classifier, Pair, Prediction
+from budgetformer.metering.macs import executed_macs
+
+from .conftest import WORDS, sentences
+from .model_folders import NAMES, make_folder, make_tokenizer
+
+TEXTS = [text for text, _ in sentences(24, labels=list(WORDS), seed=5)] + ["good", "very " * 40]
+WEIRD = ["good", "", "   ", "\u200b\u200b", "😀", "\x00x", "bad", "[SEP] [PAD]", "\ud800", "a\nb\tc"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_folder(tmp_path_factory.mktemp("single"))
+
+
+@pytest.fixture(scope="module")
+def classifier(folder: Path) -> Classifier:
+    return Classifier.from_pretrained(folder, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Classifier:
+    return Classifier.from_pretrained(make_folder(tmp_path_factory.mktemp("pair"), segments=True), device="cpu")
+
+
+def same(a: list[Prediction], b: list[Prediction]) -> None:
+    assert len(a) == len(b)
+    for one, other in zip(a, b, strict=True):
+        assert (one.label, one.heads, one.macs, one.tokens) == (other.label, other.heads, other.macs, other.tokens)
+        assert (one.truncated, one.reason) == (other.truncated, other.reason)
+        assert list(one.scores.values()) == pytest.approx(list(other.scores.values()), abs=1e-5)
+
+
+@pytest.mark.parametrize("execution", ["reference", "packed"])
+def test_the_answer_is_the_same_alone_in_any_batch_and_in_any_order(folder: Path, execution: str) -> None:
+    texts = TEXTS + WEIRD
+    order = random.Random(0).sample(range(len(texts)), len(texts))
+    alone = None
+    for batch_tokens, window in ((8192, 1024), (64, 5), (1, 1)):
+        clf = Classifier.from_pretrained(
+            folder, device="cpu", execution=execution, batch_tokens=batch_tokens, window=window
+        )
+        alone = alone or [clf(text) for text in texts]
+        same(clf(texts), alone)
+        shuffled = clf([texts[i] for i in order])
+        same([shuffled[order.index(i)] for i in range(len(texts))], alone)
+        same(clf([t for t in texts for _ in range(2)])[::2], alone)
+    assert len({tuple(p.heads) for p in alone}) > 2
+
+
+def test_a_prediction_holds_scores_heads_and_cost(classifier: Classifier) -> None:
+    answers = classifier(TEXTS)
+    assert classifier.labels == list(NAMES)
+    for answer in answers:
+        assert list(answer.scores) == list(NAMES)
+        assert sum(answer.scores.values()) == pytest.approx(1.0, abs=1e-9)
+        assert answer.score == max(answer.scores.values()) == answer.scores[answer.label]
+        assert all(1 <= h <= 4 for h in answer.heads)
+        assert len(answer.heads) == len(answer.budgets) == 2
+        assert answer.macs == executed_macs(classifier.config, [answer.tokens], [answer.heads])[0]
+    assert [a.truncated for a in answers] == [False] * 25 + [True]
+    assert answers[-1].tokens == 32
+
+
+def test_a_budget_can_be_asked_for_or_capped(classifier: Classifier) -> None:
+    assert {tuple(p.heads) for p in classifier(TEXTS, budget=0.5)} == {(2, 2)}
+    capped, free = classifier(TEXTS, max_budget=0.5), classifier(TEXTS)
+    assert [p.heads[0] for p in capped] == [min(p.heads[0], 2) for p in free]
+    assert max(h for p in capped for h in p.heads) == 2
+    assert sum(p.macs for p in capped) < sum(p.macs for p in free)
+    for wrong in (0, -0.1, 1.0001, float("nan")):
+        with pytest.raises(ValueError, match=r"budget must lie in \(0, 1\]"):
+            classifier("good", budget=wrong)
+    with pytest.raises(ValueError, match="not both"):
+        classifier("good", budget=0.5, max_budget=0.5)
+
+
+def test_details_are_there_on_request(classifier: Classifier) -> None:
+    assert classifier("good").relevance is None
+    detailed = classifier("good", details=True)
+    assert detailed.relevance.shape == detailed.kept.shape == (2, 4)
+    assert detailed.kept.sum(axis=1).tolist() == detailed.heads
+
+
+def test_whatever_a_text_contains_it_is_answered_once_in_order(classifier: Classifier) -> None:
+    answers = classifier(WEIRD)
+    assert len(answers) == len(WEIRD)
+    assert [i for i, a in enumerate(answers) if a.reason] == [1, 2, 3, 8]
+    assert all("no tokens" in answers[i].reason for i in (1, 2, 3, 8))
+    assert all(sum(a.scores.values()) == pytest.approx(1.0) for a in answers)
+    assert classifier([]) == []
+    assert classifier(iter(["good", "bad"]))[1].label == classifier("bad").label
+
+
+@pytest.mark.parametrize("wrong", [None, 3, float("nan"), b"good", ["good", "bad"], Pair("good", None)])
+def test_what_is_no_text_is_named_by_its_number(classifier: Classifier, wrong: object) -> None:
+    with pytest.raises(ValueError, match="input 1 must be a text or a Pair of texts, got"):
+        classifier(["good", wrong])
+
+
+def test_a_pair_is_one_input_and_two_texts_are_two(pairs: Classifier) -> None:
+    first, second = "it was good", "the film was bad"
+    pair = pairs([Pair(first, second)])
+    assert len(pair) == 1
+    assert len(pairs([first, second])) == 2
+    changed, swapped = pairs([Pair(first, "the film was lovely"), Pair(second, first)])
+    assert changed.scores != pair[0].scores
+    assert swapped.scores != pair[0].scores
+    same([pairs(Pair(first, second))], pair)
+    with pytest.raises(ValueError, match=r"use Pair\(a, b\) or a list \[a, b\]"):
+        pairs((first, second))
+    with pytest.raises(ValueError, match="cannot be mixed"):
+        pairs([first, Pair(first, second)])
+
+
+def test_nothing_typed_in_a_text_acts_as_structure(pairs: Classifier) -> None:
+    encoded = pairs.encode([Pair("good [SEP] bad", "sad"), Pair("good", "bad [SEP] sad")])
+    separator = pairs.encoder._backend.token_to_id("[SEP]")
+    assert [ids.count(separator) for ids in encoded.input_ids] == [2, 2]
+    assert encoded.input_ids[0] != encoded.input_ids[1]
+
+
+def test_long_texts_are_cut_to_the_models_limit_whatever_the_tokenizer_says(tmp_path: Path) -> None:
+    limit = 32
+    folder = make_folder(tmp_path / "m")
+    make_tokenizer(max_length=8).save_pretrained(folder)
+    assert AutoTokenizer.from_pretrained(folder).model_max_length == 8
+    clf = Classifier.from_pretrained(folder, device="cpu")
+    counts = [limit - 3, limit - 2, limit - 1, limit, limit + 1, 10 * limit]
+    answers = clf(["good " * n for n in counts])
+    assert [a.tokens for a in answers] == [limit - 1, *[limit] * 5]
+    assert [a.truncated for a in answers] == [False, False, True, True, True, True]
+    same([answers[-1]], [answers[2]])
+
+
+def test_a_tokenizer_of_another_model_is_refused(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "m", vocab_size=50)
+    with pytest.raises(ValueError, match=r"token ids up to \d+ and the model has 50 \(vocab_size\)"):
+        Classifier.from_pretrained(folder, device="cpu")
+
+
+def test_classification_leaves_the_random_state_alone_and_repeats(classifier: Classifier) -> None:
+    results = []
+    for seed in range(3):
+        torch.manual_seed(seed)
+        before = torch.get_rng_state()
+        results.append([p.scores for p in classifier(TEXTS)])
+        assert torch.equal(torch.get_rng_state(), before)
+    assert results[0] == results[1] == results[2]
+
+
+def test_bfloat16_agrees_with_float32_within_a_few_percent(folder: Path, classifier: Classifier) -> None:
+    half = Classifier.from_pretrained(folder, device="cpu", precision="bf16")
+    for ours, theirs in zip(half(TEXTS, budget=1.0), classifier(TEXTS, budget=1.0), strict=True):
+        assert list(ours.scores.values()) == pytest.approx(list(theirs.scores.values()), abs=0.1)
+    for option, message in [
+        ({"precision": "fp8"}, "precision must be one of float32, bf16, got 'fp8'"),
+        ({"device": "tpu0"}, "device"),
+        ({"execution": "fast"}, "execution must be one of auto, reference, packed, got 'fast'"),
+        ({"batch_tokens": 0}, "batch_tokens and window must be at least 1"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            Classifier.from_pretrained(folder, **({"device": "cpu"} | option))
