@@ -69,7 +69,7 @@ def test_a_value_that_cannot_work_is_refused_by_field_and_value(field: str, valu
 def test_a_value_set_later_is_refused_when_a_model_is_made() -> None:
     config = BudgetFormerConfig(hidden_size=8, num_attention_heads=2, vocab_size=9)
     config.s_max = 9
-    with pytest.raises(ValueError, match="s_max must lie in .*got 9"):
+    with pytest.raises(ValueError, match=r"s_max must lie in .*got 9"):
         BudgetFormerForSequenceClassification(config)
 
 

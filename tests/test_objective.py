@@ -22,7 +22,8 @@ LABELS = torch.tensor([0, 2, 1])
 
 
 def test_the_loss_is_the_cross_entropy_by_hand() -> None:
-    by_hand = -sum(math.log(math.exp(r[y]) / sum(map(math.exp, r))) for r, y in zip(LOGITS.tolist(), [0, 2, 1])) / 3
+    rows = zip(LOGITS.tolist(), LABELS.tolist(), strict=True)
+    by_hand = -sum(math.log(math.exp(row[label]) / sum(map(math.exp, row))) for row, label in rows) / 3
     assert float(classification_loss(LOGITS, LABELS, config())) == pytest.approx(by_hand, abs=1e-6)
 
 

@@ -144,7 +144,8 @@ after = dict(os.environ), threading.active_count(), torch.get_num_threads(), tor
 config = AutoConfig.for_model("budgetformer", hidden_size=8, num_attention_heads=2, vocab_size=9)
 assert type(config) is budgetformer.BudgetFormerConfig
 assert type(AutoModel.from_config(config)) is budgetformer.BudgetFormerModel
-assert type(AutoModelForSequenceClassification.from_config(config)) is budgetformer.BudgetFormerForSequenceClassification
+classifier = AutoModelForSequenceClassification.from_config(config)
+assert type(classifier) is budgetformer.BudgetFormerForSequenceClassification
 print(json.dumps({"writes": writes, "sockets": sockets, "same": before == after, "cuda": torch.cuda.is_initialized()}))
 """
     printed = run_python(code, folder=tmp_path, PYTHONDONTWRITEBYTECODE="1")
