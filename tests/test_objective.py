@@ -70,7 +70,7 @@ def test_parts_of_an_update_add_up_to_the_whole() -> None:
 def test_a_single_class_is_no_regression(small_model: Any) -> None:
     model = small_model(num_labels=1)
     output = model(torch.arange(5, 15).view(2, 5), labels=torch.zeros(2, dtype=torch.long))
-    assert float(output.loss) == 0.0
+    assert output.loss.item() == 0.0
     assert output.logits.softmax(-1).tolist() == [[1.0], [1.0]]
 
 

@@ -1,4 +1,4 @@
-"""Is this the folder of a model, whole, and with its own tokenizer?"""
+"""Tells whether a folder holds a whole model with its own tokenizer."""
 
 from __future__ import annotations
 

@@ -71,8 +71,9 @@ def test_the_reference_computes_all_heads_on_the_padded_grid(gradients: bool, ch
     lengths = [20, 5, 33, 12]
     macs, _ = counted(config, lengths, gradients=gradients)
     assert macs == pytest.approx(padded_macs(config, lengths, 33).sum(), rel=0.01)
-    cheap, _ = counted(config, lengths, gradients=gradients, budget=1 / 6)
-    assert cheap == macs
+    if config.budgeted:
+        cheap, _ = counted(config, lengths, gradients=gradients, budget=1 / 6)
+        assert cheap == macs
 
 
 def test_the_full_attention_twin_is_the_dense_model_without_nets() -> None:
