@@ -1,0 +1,202 @@
+"""A generated task in which the attention that an input needs is known.
+
+An input is a row of token ids in four parts, all lengths fixed::
+
+    markers   relation r is named (its own token) or not (one blank token), in R places, ``marker_repeats`` times
+    store     every letter twice and every bracket twice, once with bit 0 and once with bit 1, shuffled
+    places    K groups of (digit, coin, gap); half of the digits are 1, half of the coins are heads
+    query     one token that stands in one of the K gaps and carries a number k in 0..K-1
+
+The query has R = 4 relations to other tokens, each with an answer of one bit:
+
+    back      the digit two places before the query                  relative position
+    place     the coin of group k                                    position, asked by the query's content
+    letter    the bit of the FIRST copy of letter k                  content and order
+    bracket   the bit of the LAST copy of bracket k mod K/2          other content, other order
+
+The label is the set of named relations whose answer is 1, as a number: ``Σ_r named_r · answer_r · 2^r``. All four are
+asked at one token, so that one head, which has one attention distribution per token, serves one relation.
+
+What cannot be had without attention: the bag of tokens is the same for all inputs but for the markers and k, and
+half of the digits, coins, letters and brackets answer 1, so that the answers are fair coins, independent of each
+other and of the bag. Given the named relations every model without attention is right ``2^-difficulty`` of the time
+at best (a sum over tokens of functions of token and position knows no more than the bag: target and value are
+independent in every position).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from datasets import Dataset
+from numpy.typing import NDArray
+
+RELATIONS = ("back", "place", "letter", "bracket")
+"""The relation types, in the order of the bits of the label."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControlledTask:
+    """Settings of the task; the data of a task and a seed are always the same.
+
+    Args:
+        groups: K, a multiple of 4: groups of (digit, coin, gap), letters, and twice the kinds of bracket.
+        marker_repeats: how often the markers are written. The nets that choose heads see the mean over all
+            tokens, in which a marker's share is ``marker_repeats / length``.
+
+    Raises:
+        ValueError: for a setting that cannot be balanced.
+    """
+
+    groups: int = 2
+    marker_repeats: int = 2
+
+    def __post_init__(self) -> None:
+        if self.groups < 2 or self.groups % 2:
+            raise ValueError(f"groups must be an even number, at least 2, got {self.groups}")
+        if self.marker_repeats < 1:
+            raise ValueError(f"marker_repeats must be at least 1, got {self.marker_repeats}")
+
+    @property
+    def brackets(self) -> int:
+        """Kinds of bracket, K / 2."""
+        return self.groups
+
+    @property
+    def num_labels(self) -> int:
+        """``2^R`` sets of relations."""
+        return 2 ** len(RELATIONS)
+
+    @property
+    def length(self) -> int:
+        """Tokens per input."""
+        return self.store_start + 2 * (self.groups + self.brackets) + 3 * self.groups
+
+    @property
+    def store_start(self) -> int:
+        """Position of the first letter or bracket."""
+        return len(RELATIONS) * self.marker_repeats
+
+    @property
+    def places_start(self) -> int:
+        """Position of the first digit."""
+        return self.store_start + 2 * (self.groups + self.brackets)
+
+    # Token ids: 0 padding, 1 blank marker, 2 empty gap, then the kinds below one after the other.
+
+    @property
+    def name_token(self) -> int:
+        """Marker of relation 0; relation r is this + r."""
+        return 3
+
+    @property
+    def digit_token(self) -> int:
+        """Digit 0; digit 1 is this + 1."""
+        return self.name_token + len(RELATIONS)
+
+    @property
+    def coin_token(self) -> int:
+        """Coin with answer 0; heads, answer 1, is this + 1."""
+        return self.digit_token + 2
+
+    @property
+    def letter_token(self) -> int:
+        """Letter 0 with bit 0; letter k with bit v is this + 2k + v."""
+        return self.coin_token + 2
+
+    @property
+    def bracket_token(self) -> int:
+        """Bracket 0 with bit 0; bracket j with bit v is this + 2j + v."""
+        return self.letter_token + 2 * self.groups
+
+    @property
+    def query_token(self) -> int:
+        """The query with k = 0; k is added."""
+        return self.bracket_token + 2 * self.brackets
+
+    @property
+    def vocab_size(self) -> int:
+        """Number of token ids."""
+        return self.query_token + self.groups
+
+    def generate(self, rows: int, *, seed: int) -> ControlledData:
+        """``rows`` inputs with the difficulties 0..R as evenly as can be, in random order."""
+        if rows < 1:
+            raise ValueError(f"rows must be at least 1, got {rows}")
+        rng = np.random.default_rng(seed)
+        every = np.arange(rows)
+        difficulty = rng.permutation(every % (len(RELATIONS) + 1))
+        named = _shuffled_places(rng, rows, len(RELATIONS)) < difficulty[:, None]
+        ids = np.full((rows, self.length), 2, dtype=np.int64)
+
+        markers = np.where(named, self.name_token + np.arange(len(RELATIONS)), 1)
+        ids[:, : self.store_start] = np.tile(markers, self.marker_repeats)
+
+        letter_bits, bracket_bits = (_balanced_bits(rng, rows, n) for n in (self.groups, self.brackets))
+        ids[:, self.store_start : self.places_start] = self._store(rng, letter_bits, bracket_bits)
+
+        digits, coins = (_balanced_bits(rng, rows, self.groups) for _ in range(2))
+        ids[:, self.places_start :: 3] = self.digit_token + digits
+        ids[:, self.places_start + 1 :: 3] = self.coin_token + coins
+
+        gap, k = rng.integers(self.groups, size=(2, rows))
+        ids[every, self.places_start + 3 * gap + 2] = self.query_token + k
+
+        answers = np.stack(
+            [digits[every, gap], coins[every, k], letter_bits[every, k], bracket_bits[every, k % self.brackets]], axis=1
+        )
+        return ControlledData(
+            input_ids=ids,
+            attention_mask=np.ones_like(ids),
+            labels=(named * answers) @ (1 << np.arange(len(RELATIONS))),
+            difficulty=difficulty,
+            named=named,
+            answers=answers.astype(bool),
+        )
+
+    def _store(
+        self, rng: np.random.Generator, letter_bits: NDArray[np.int64], bracket_bits: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Shuffle the kinds, then write for each the copy that answers in the place that is asked for."""
+        rows = len(letter_bits)
+        letters = self.letter_token + 2 * np.arange(self.groups)
+        brackets = self.bracket_token + 2 * np.arange(self.brackets)
+        kinds = np.concatenate([letters, letters, brackets, brackets])
+        places = _shuffled_places(rng, rows, len(kinds))
+        first_bit = np.concatenate([letter_bits, 1 - bracket_bits], axis=1)
+        halves = [np.r_[0 : self.groups, 2 * self.groups : 2 * self.groups + self.brackets]]
+        halves.append(halves[0] + np.r_[np.full(self.groups, self.groups), np.full(self.brackets, self.brackets)])
+        pair = np.sort(np.stack([places[:, halves[0]], places[:, halves[1]]]), axis=0)
+        store = np.zeros((rows, len(kinds)), dtype=np.int64)
+        np.put_along_axis(store, pair[0], kinds[halves[0]] + first_bit, axis=1)
+        np.put_along_axis(store, pair[1], kinds[halves[0]] + 1 - first_bit, axis=1)
+        return store
+
+
+@dataclass(frozen=True, kw_only=True)
+class ControlledData:
+    """``input_ids`` and ``attention_mask`` (rows, length), ``labels`` and ``difficulty`` (rows,),
+    ``named`` and ``answers`` (rows, R) bool: which relations count, and what every relation answers, named or not."""
+
+    input_ids: NDArray[np.int64]
+    attention_mask: NDArray[np.int64]
+    labels: NDArray[np.int64]
+    difficulty: NDArray[np.int64]
+    named: NDArray[np.bool_]
+    answers: NDArray[np.bool_]
+
+    def dataset(self) -> Dataset:
+        """The columns that a ``Trainer`` takes, as a data set."""
+        columns = {"input_ids": self.input_ids, "attention_mask": self.attention_mask, "labels": self.labels}
+        return Dataset.from_dict(columns).with_format("torch")
+
+
+def _shuffled_places(rng: np.random.Generator, rows: int, count: int) -> NDArray[np.int64]:
+    """A random permutation of 0..count-1 in every row."""
+    return rng.random((rows, count)).argsort(axis=1)
+
+
+def _balanced_bits(rng: np.random.Generator, rows: int, count: int) -> NDArray[np.int64]:
+    """``count`` bits in every row, exactly half of them 1, in random order."""
+    return (_shuffled_places(rng, rows, count) < count // 2).astype(np.int64)
