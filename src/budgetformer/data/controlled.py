@@ -26,7 +26,7 @@ independent in every position).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from datasets import Dataset
@@ -185,6 +185,10 @@ class ControlledData:
     difficulty: NDArray[np.int64]
     named: NDArray[np.bool_]
     answers: NDArray[np.bool_]
+
+    def first(self, rows: int) -> ControlledData:
+        """The first ``rows`` inputs."""
+        return ControlledData(**{field.name: getattr(self, field.name)[:rows] for field in fields(self)})
 
     def dataset(self) -> Dataset:
         """The columns that a ``Trainer`` takes, as a data set."""
