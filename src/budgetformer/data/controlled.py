@@ -12,10 +12,10 @@ The query has R = 4 relations to other tokens, each with an answer of one bit:
     back      the digit two places before the query                  relative position
     place     the coin of group k                                    position, asked by the query's content
     letter    the bit of the FIRST copy of letter k                  content and order
-    bracket   the bit of the LAST copy of bracket k mod K/2          other content, other order
+    bracket   the bit of the LAST copy of bracket k                  other content, other order
 
 The label is the set of named relations whose answer is 1, as a number: ``Σ_r named_r · answer_r · 2^r``. All four are
-asked at one token, so that one head, which has one attention distribution per token, serves one relation.
+asked at one token, where a head has one attention distribution: four relations want four heads, of whatever layer.
 
 What cannot be had without attention: the bag of tokens is the same for all inputs but for the markers and k, and
 half of the digits, coins, letters and brackets answer 1, so that the answers are fair coins, independent of each
@@ -41,7 +41,7 @@ class ControlledTask:
     """Settings of the task; the data of a task and a seed are always the same.
 
     Args:
-        groups: K, a multiple of 4: groups of (digit, coin, gap), letters, and twice the kinds of bracket.
+        groups: K, even: groups of (digit, coin, gap), kinds of letter, kinds of bracket.
         marker_repeats: how often the markers are written. The nets that choose heads see the mean over all
             tokens, in which a marker's share is ``marker_repeats / length``.
 
@@ -59,11 +59,6 @@ class ControlledTask:
             raise ValueError(f"marker_repeats must be at least 1, got {self.marker_repeats}")
 
     @property
-    def brackets(self) -> int:
-        """Kinds of bracket, K / 2."""
-        return self.groups
-
-    @property
     def num_labels(self) -> int:
         """``2^R`` sets of relations."""
         return 2 ** len(RELATIONS)
@@ -71,7 +66,7 @@ class ControlledTask:
     @property
     def length(self) -> int:
         """Tokens per input."""
-        return self.store_start + 2 * (self.groups + self.brackets) + 3 * self.groups
+        return self.places_start + 3 * self.groups
 
     @property
     def store_start(self) -> int:
@@ -81,7 +76,7 @@ class ControlledTask:
     @property
     def places_start(self) -> int:
         """Position of the first digit."""
-        return self.store_start + 2 * (self.groups + self.brackets)
+        return self.store_start + 4 * self.groups
 
     # Token ids: 0 padding, 1 blank marker, 2 empty gap, then the kinds below one after the other.
 
@@ -113,7 +108,7 @@ class ControlledTask:
     @property
     def query_token(self) -> int:
         """The query with k = 0; k is added."""
-        return self.bracket_token + 2 * self.brackets
+        return self.bracket_token + 2 * self.groups
 
     @property
     def vocab_size(self) -> int:
@@ -133,19 +128,15 @@ class ControlledTask:
         markers = np.where(named, self.name_token + np.arange(len(RELATIONS)), 1)
         ids[:, : self.store_start] = np.tile(markers, self.marker_repeats)
 
-        letter_bits, bracket_bits = (_balanced_bits(rng, rows, n) for n in (self.groups, self.brackets))
-        ids[:, self.store_start : self.places_start] = self._store(rng, letter_bits, bracket_bits)
-
-        digits, coins = (_balanced_bits(rng, rows, self.groups) for _ in range(2))
+        letters, brackets, digits, coins = (_balanced_bits(rng, rows, self.groups) for _ in range(4))
+        ids[:, self.store_start : self.places_start] = self._store(rng, letters, brackets)
         ids[:, self.places_start :: 3] = self.digit_token + digits
         ids[:, self.places_start + 1 :: 3] = self.coin_token + coins
 
         gap, k = rng.integers(self.groups, size=(2, rows))
         ids[every, self.places_start + 3 * gap + 2] = self.query_token + k
 
-        answers = np.stack(
-            [digits[every, gap], coins[every, k], letter_bits[every, k], bracket_bits[every, k % self.brackets]], axis=1
-        )
+        answers = np.stack([digits[every, gap], coins[every, k], letters[every, k], brackets[every, k]], axis=1)
         return ControlledData(
             input_ids=ids,
             attention_mask=np.ones_like(ids),
@@ -156,21 +147,17 @@ class ControlledTask:
         )
 
     def _store(
-        self, rng: np.random.Generator, letter_bits: NDArray[np.int64], bracket_bits: NDArray[np.int64]
+        self, rng: np.random.Generator, letters: NDArray[np.int64], brackets: NDArray[np.int64]
     ) -> NDArray[np.int64]:
-        """Shuffle the kinds, then write for each the copy that answers in the place that is asked for."""
-        rows = len(letter_bits)
-        letters = self.letter_token + 2 * np.arange(self.groups)
-        brackets = self.bracket_token + 2 * np.arange(self.brackets)
-        kinds = np.concatenate([letters, letters, brackets, brackets])
-        places = _shuffled_places(rng, rows, len(kinds))
-        first_bit = np.concatenate([letter_bits, 1 - bracket_bits], axis=1)
-        halves = [np.r_[0 : self.groups, 2 * self.groups : 2 * self.groups + self.brackets]]
-        halves.append(halves[0] + np.r_[np.full(self.groups, self.groups), np.full(self.brackets, self.brackets)])
-        pair = np.sort(np.stack([places[:, halves[0]], places[:, halves[1]]]), axis=0)
-        store = np.zeros((rows, len(kinds)), dtype=np.int64)
-        np.put_along_axis(store, pair[0], kinds[halves[0]] + first_bit, axis=1)
-        np.put_along_axis(store, pair[1], kinds[halves[0]] + 1 - first_bit, axis=1)
+        """Both copies of every letter and bracket in random places; the bits say what each answers."""
+        rows, kinds = len(letters), 2 * self.groups
+        copies = _shuffled_places(rng, rows, 2 * kinds).reshape(rows, kinds, 2)
+        copies.sort(axis=-1)
+        bit_of_first = np.concatenate([letters, 1 - brackets], axis=1)
+        bits = np.stack([bit_of_first, 1 - bit_of_first], axis=-1)
+        tokens = self.letter_token + 2 * np.arange(kinds)[:, None] + bits
+        store = np.empty((rows, 2 * kinds), dtype=np.int64)
+        np.put_along_axis(store, copies.reshape(rows, -1), tokens.reshape(rows, -1), axis=1)
         return store
 
 
