@@ -24,13 +24,13 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from controlled_measures import measure
 from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
 
 from budgetformer.configuration import BudgetFormerConfig
 from budgetformer.data.controlled import RELATIONS, ControlledTask
 from budgetformer.modeling import BudgetFormerForSequenceClassification
 from budgetformer.version import __version__
+from controlled_measures import measure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,8 +73,8 @@ class Run:
 
 PRICE = 0.05
 VARIANTS: dict[str, Run] = {
-    "attention_free": Run(model={"fixed_budget": 0.0}),
-    "full": Run(model={"budgeted": False}),
+    "attention_free": Run(model={"fixed_budget": 0.0}, steps=1000),
+    "full": Run(model={"budgeted": False}, steps=1500),
     "untrained": Run(steps=0),
     "no_price": Run(),
     "price": Run(model={"budget_price": PRICE}),
