@@ -2,7 +2,7 @@
 
     python benchmarks/controlled.py --output results/controlled.jsonl                   every variant, one row each
     python benchmarks/controlled.py --output results/controlled.jsonl --only price --seed 1
-    python benchmarks/controlled.py --output results/controlled.jsonl --figure docs/img/controlled.png   figure only
+    python benchmarks/controlled.py --output results/controlled.jsonl --figure docs/img/controlled.png   from the rows
 
 One variant takes about two minutes on one core. docs/controlled.md explains the rows.
 """
@@ -30,7 +30,7 @@ from budgetformer.configuration import BudgetFormerConfig
 from budgetformer.data.controlled import RELATIONS, ControlledTask
 from budgetformer.modeling import BudgetFormerForSequenceClassification
 from budgetformer.version import __version__
-from controlled_measures import measure
+from controlled_measures import correlation, effect_of_naming, measure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +78,8 @@ VARIANTS: dict[str, Run] = {
     "untrained": Run(steps=0),
     "no_price": Run(),
     "price": Run(model={"budget_price": PRICE}),
+    "price_low": Run(model={"budget_price": PRICE * 0.4}),
+    "price_high": Run(model={"budget_price": PRICE * 4}),
     "price_min_heads_1": Run(model={"budget_price": PRICE, "min_heads": 1}),
     "price_from_the_start": Run(model={"budget_price": PRICE}, price_ramp=(0.0, 0.0)),
     "price_post_norm": Run(model={"budget_price": PRICE, "norm_position": "post"}),
@@ -155,27 +157,72 @@ def machine() -> dict[str, Any]:
     }
 
 
+def table(rows: Sequence[dict[str, Any]]) -> str:
+    """The rows as a Markdown table, in the order of the variants."""
+    columns = {
+        "accuracy": "accuracy",
+        "at difficulty 0 … 4": "accuracy_by_difficulty",
+        "heads per layer": "mean_heads",
+        "heads at difficulty 0 … 4": "heads_by_difficulty",
+        "ρ budget": "rank_correlation_budget",
+        "ρ heads": "rank_correlation_heads",
+        "accuracy, random heads": "accuracy_random_heads",
+        "naming opens the head that helps": "naming_opens_what_helps",
+        "named from p": "named_from_relevance",
+        "same, shuffled in a difficulty": "named_from_relevance_shuffled_within_difficulty",
+    }
+    lines = ["| variant | seed | " + " | ".join(columns) + " |", "| --- | ---: |" + " ---: |" * len(columns)]
+    for row in sorted(rows, key=lambda row: (list(VARIANTS).index(row["variant"]), row["seed"])):
+        if "harm_without_head" in row:
+            effect = effect_of_naming(np.array(row["use_named_minus_unnamed"]))
+            row = row | {"naming_opens_what_helps": correlation(effect, np.array(row["harm_without_head"]))}
+        cells = [_cell(row.get(name)) for name in columns.values()]
+        lines.append(f"| {row['variant']} | {row['seed']} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _cell(value: float | list[float] | None) -> str:
+    if value is None:
+        return "–"
+    return " ".join(f"{v:.2f}" for v in value) if isinstance(value, list) else f"{value:.3f}"
+
+
 def figure(rows: Sequence[dict[str, Any]], path: Path) -> None:
-    """Accuracy and heads by difficulty, one line per variant, the mean of its seeds; from the rows alone."""
+    """Accuracy and heads by difficulty, and what the heads of one priced model are for; from the rows alone."""
     from matplotlib.figure import Figure
 
+    picture = Figure(figsize=(9, 6.4), layout="constrained")
+    panels = picture.subplots(2, 2, height_ratios=(3, 2))
     names = ["attention_free", "full", "no_price", "price", "price_from_the_start"]
-    shown = [name for name in names if any(row["variant"] == name for row in rows)]
-    picture = Figure(figsize=(9, 3.6), layout="constrained")
-    left, right = picture.subplots(1, 2)
     difficulty = np.arange(len(RELATIONS) + 1)
-    for name, marker, style in zip(shown, "sv^oD", (":", "--", "-.", "-", "--"), strict=False):
+    for name, marker, style in zip(names, "sv^oD", (":", "--", "-.", "-", "--"), strict=True):
         own = [row for row in rows if row["variant"] == name]
-        look = {"marker": marker, "linestyle": style, "label": name.replace("_", " ")}
-        left.plot(difficulty, np.mean([row["accuracy_by_difficulty"] for row in own], axis=0), **look)
-        heads = [row.get("heads_by_difficulty", [row["mean_heads"]] * len(difficulty)) for row in own]
-        right.plot(difficulty, np.mean(heads, axis=0), **look)
-    left.plot(difficulty, 0.5**difficulty, color="grey", linewidth=1, label="chance, 2^-difficulty")
-    left.set(xlabel="difficulty (relations named)", ylabel="accuracy", ylim=(0, 1.05), xticks=difficulty)
-    right.set(
-        xlabel="difficulty (relations named)", ylabel="heads per layer, of 8", ylim=(-0.2, 8.4), xticks=difficulty
-    )
-    left.legend(frameon=False, fontsize=8)
+        if own:
+            look: dict[str, Any] = {"marker": marker, "linestyle": style, "label": name.replace("_", " ")}
+            panels[0, 0].plot(difficulty, np.mean([row["accuracy_by_difficulty"] for row in own], axis=0), **look)
+            heads = [row.get("heads_by_difficulty", [row["mean_heads"]] * len(difficulty)) for row in own]
+            panels[0, 1].plot(difficulty, np.mean(heads, axis=0), **look)
+    panels[0, 0].plot(difficulty, 0.5**difficulty, color="grey", linewidth=1, label="chance")
+    panels[0, 0].set(ylabel="accuracy", ylim=(0, 1.05))
+    panels[0, 1].set(ylabel="heads per layer, of 8", ylim=(-0.2, 8.4))
+    for panel in panels[0]:
+        panel.set(xlabel="difficulty (relations named)", xticks=difficulty)
+    panels[0, 0].legend(frameon=False, fontsize=8)
+    priced = [row for row in rows if row["variant"] == "price"]
+    if priced:
+        row = max(priced, key=lambda row: row["seed"])
+        effect = effect_of_naming(np.array(row["use_named_minus_unnamed"]))
+        harm = np.array(row["harm_without_head"])
+        titles = (f"naming opens the head (seed {row['seed']})", "closing the head costs accuracy")
+        for panel, values, title in zip(panels[1], (effect, harm), titles, strict=True):
+            flat = values.reshape(len(RELATIONS), -1)
+            image = panel.imshow(flat, cmap="PuOr_r", vmin=-1, vmax=1, aspect="auto")
+            panel.axvline(values.shape[2] - 0.5, color="black", linewidth=1)
+            panel.set(
+                title=title, xlabel="head: layer 0 | layer 1", yticks=range(len(RELATIONS)), yticklabels=RELATIONS
+            )
+            panel.set_xticks(range(flat.shape[1]), [h % values.shape[2] for h in range(flat.shape[1])], fontsize=8)
+        picture.colorbar(image, ax=panels[1].tolist())
     path.parent.mkdir(parents=True, exist_ok=True)
     picture.savefig(path, dpi=150)
 
@@ -187,10 +234,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--steps", type=int, help="optimiser steps in place of the variant's own")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--figure", type=Path, help="draw the rows of --output into this file and train nothing")
+    parser.add_argument(
+        "--figure", type=Path, help="draw the rows of --output into this file, print them as a table, train nothing"
+    )
     options = parser.parse_args()
     if options.figure:
-        figure([json.loads(line) for line in options.output.read_text().splitlines()], options.figure)
+        rows = [json.loads(line) for line in options.output.read_text().splitlines()]
+        figure(rows, options.figure)
+        print(table(rows))
         return
     torch.set_num_threads(options.threads)
     for name in options.only or VARIANTS:
