@@ -51,7 +51,7 @@ class Run:
 
     def config(self) -> BudgetFormerConfig:
         """Two pre-norm layers of eight heads with 8 dimensions; no dropout: the data never run out."""
-        fixed = {
+        fixed: dict[str, Any] = {
             "vocab_size": self.task.vocab_size,
             "num_labels": self.task.num_labels,
             "max_position_embeddings": self.task.length,
@@ -157,34 +157,45 @@ def machine() -> dict[str, Any]:
     }
 
 
-def table(rows: Sequence[dict[str, Any]]) -> str:
-    """The rows as a Markdown table, in the order of the variants."""
-    columns = {
+TABLES: dict[str, dict[str, str]] = {
+    "Accuracy and heads": {
         "accuracy": "accuracy",
         "at difficulty 0 … 4": "accuracy_by_difficulty",
+        "random heads": "accuracy_random_heads",
         "heads per layer": "mean_heads",
-        "heads at difficulty 0 … 4": "heads_by_difficulty",
-        "ρ budget": "rank_correlation_budget",
-        "ρ heads": "rank_correlation_heads",
-        "accuracy, random heads": "accuracy_random_heads",
-        "naming opens the head that helps": "naming_opens_what_helps",
+        "at difficulty 0 … 4 ": "heads_by_difficulty",
+    },
+    "What the heads follow": {
+        "ρ(budget, difficulty)": "rank_correlation_budget",
+        "per layer": "rank_correlation_budget_per_layer",
+        "ρ(heads, difficulty)": "rank_correlation_heads",
+        "naming opens what helps": "naming_opens_what_helps",
+        "named from heads": "named_from_heads",
+        "shuffled within a difficulty": "named_from_heads_shuffled_within_difficulty",
         "named from p": "named_from_relevance",
-        "same, shuffled in a difficulty": "named_from_relevance_shuffled_within_difficulty",
-    }
+        "shuffled within a difficulty ": "named_from_relevance_shuffled_within_difficulty",
+        "shuffled": "named_from_relevance_shuffled",
+    },
+}
+
+
+def table(rows: Sequence[dict[str, Any]], columns: dict[str, str]) -> str:
+    """The rows as a Markdown table in the order of the variants; rows without any of the columns are left out."""
     lines = ["| variant | seed | " + " | ".join(columns) + " |", "| --- | ---: |" + " ---: |" * len(columns)]
     for row in sorted(rows, key=lambda row: (list(VARIANTS).index(row["variant"]), row["seed"])):
         if "harm_without_head" in row:
             effect = effect_of_naming(np.array(row["use_named_minus_unnamed"]))
             row = row | {"naming_opens_what_helps": correlation(effect, np.array(row["harm_without_head"]))}
-        cells = [_cell(row.get(name)) for name in columns.values()]
-        lines.append(f"| {row['variant']} | {row['seed']} | " + " | ".join(cells) + " |")
+        if any(name in row for name in columns.values()):
+            cells = [_cell(row.get(name)) for name in columns.values()]
+            lines.append(f"| `{row['variant']}` | {row['seed']} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
-def _cell(value: float | list[float] | None) -> str:
-    if value is None:
-        return "–"
-    return " ".join(f"{v:.2f}" for v in value) if isinstance(value, list) else f"{value:.3f}"
+def _cell(value: float | list[float | None] | None) -> str:
+    if isinstance(value, list):
+        return " ".join("–" if v is None else f"{v:.2f}" for v in value)
+    return "–" if value is None else f"{value:.3f}"
 
 
 def figure(rows: Sequence[dict[str, Any]], path: Path) -> None:
@@ -241,7 +252,8 @@ def main() -> None:
     if options.figure:
         rows = [json.loads(line) for line in options.output.read_text().splitlines()]
         figure(rows, options.figure)
-        print(table(rows))
+        for title, columns in TABLES.items():
+            print(f"\n{title}\n\n{table(rows, columns)}")
         return
     torch.set_num_threads(options.threads)
     for name in options.only or VARIANTS:

@@ -10,6 +10,7 @@ from scipy.stats import spearmanr
 from sklearn.linear_model import LogisticRegression
 
 from budgetformer import method
+from budgetformer.attention import budgeted_layers
 from budgetformer.data.controlled import RELATIONS, ControlledData
 from budgetformer.modeling import BudgetFormerForSequenceClassification
 
@@ -83,8 +84,8 @@ def harm_without_head(model: BudgetFormerForSequenceClassification, data: Contro
     config = model.config
     base = np.array(right_by_relation(answer(model, data)["predicted"], data))
     harm = np.zeros((len(RELATIONS), config.num_hidden_layers, config.num_attention_heads))
-    for layer, block in enumerate(model.budgetformer.layers):
-        weight = block.attention.output.weight
+    for layer, attention in enumerate(budgeted_layers(model)):
+        weight = attention.output.weight
         for head in range(config.num_attention_heads):
             columns = slice(head * config.head_size, (head + 1) * config.head_size)
             saved = weight[:, columns].clone()
