@@ -19,9 +19,9 @@ asked at one token, where a head has one attention distribution: four relations 
 
 What cannot be had without attention: the bag of tokens is the same for all inputs but for the markers and k, and
 half of the digits, coins, letters and brackets answer 1, so that the answers are fair coins, independent of each
-other and of the bag. Given the named relations every model without attention is right ``2^-difficulty`` of the time
-at best (a sum over tokens of functions of token and position knows no more than the bag: target and value are
-independent in every position).
+other and of the bag: who only counts tokens is right ``2^-difficulty`` of the time at best. Nor does any one token in
+any one place say something about an answer. So a model whose logits are a sum over tokens, such as an encoder with
+zero heads, mean pooling and one linear layer, cannot bring its cross-entropy below that of chance.
 """
 
 from __future__ import annotations
