@@ -89,18 +89,19 @@ VARIANTS: dict[str, Run] = {
 }
 
 
-class Schedule(TrainerCallback):
+class Schedule(BudgetSchedule):
     """Sets t/T and the price of the moment before every step."""
 
     def __init__(self, run: Run) -> None:
+        super().__init__()
         self.run = run
         self.price = run.config().budget_price
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        super().on_step_begin(args, state, control, **kwargs)
         progress = state.global_step / state.max_steps
         start, end = self.run.price_ramp
         share = float(progress >= start) if end <= start else min(1.0, max(0.0, (progress - start) / (end - start)))
-        kwargs["model"].set_progress(progress)
         kwargs["model"].config.budget_price = self.price * share
 
 
