@@ -24,11 +24,12 @@ from typing import Any
 import numpy as np
 import torch
 import transformers
-from transformers import Trainer, TrainerCallback, TrainingArguments, set_seed
+from transformers import Trainer, TrainingArguments, set_seed
 
 from budgetformer.configuration import BudgetFormerConfig
 from budgetformer.data.controlled import RELATIONS, ControlledTask
 from budgetformer.modeling import BudgetFormerForSequenceClassification
+from budgetformer.training import BudgetSchedule
 from budgetformer.version import __version__
 from controlled_measures import correlation, effect_of_naming, measure
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -166,8 +165,6 @@ class Classifier:
     def stream(self, inputs: Iterable[str | Pair], **request: Any) -> Iterator[Prediction]:
         """Classify any number of inputs in order, holding one window in memory."""
         asked = Request(**request)
-        if not self.config.budgeted and (asked.budget or asked.max_budget):
-            warnings.warn("a budget has no effect on a full-attention model: all heads are used", stacklevel=2)
         numbered = iter(enumerate(inputs))
         while window := list(islice(numbered, self.window)):
             for number, item in window:
