@@ -197,8 +197,6 @@ def training_arguments(settings: TrainingSettings, *, rows: int) -> TrainingArgu
         metric_for_best_model="eval_score",
         greater_is_better=True,
         restore_callback_states_from_checkpoint=True,
-        train_sampling_strategy="group_by_length",
-        length_column_name="length",
         dataloader_pin_memory=device != "cpu",
         ddp_find_unused_parameters=False,
         label_names=["labels"],

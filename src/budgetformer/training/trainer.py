@@ -19,6 +19,7 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, rotate_checkpoints
 
 from ..attention import AttentionOutput, budgeted_layers
 from ..objective import IGNORED
+from .order import EpochOrder
 
 VIOLATION = 1.0
 """What the score of a checkpoint loses when its mean budget lies outside ``[s_min, s_max]``."""
@@ -31,11 +32,20 @@ class CheckpointError(OSError):
 class BudgetTrainer(Trainer):
     """The Trainer that ``train()`` uses.
 
+    Rows come in the order of ``EpochOrder``, which takes their ``length`` from the data set.
     Checkpoints are written to a hidden folder beside their place and renamed when complete; older ones go after
     that. No pickled arguments are written. Evaluation adds ``eval_mean_heads``, ``eval_mean_budget`` and the
     heads per layer, and ``eval_score`` by which the best checkpoint is chosen: accuracy, minus ``VIOLATION`` when
     the mean budget leaves the interval by more than one percentage point, ties broken by the loss.
     """
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> EpochOrder:
+        return EpochOrder(
+            lengths=self.train_dataset["length"][:],  # the argument has lost this column
+            group=self.args.train_batch_size * self.args.gradient_accumulation_steps,
+            seed=self.args.seed,
+            epoch=lambda: int(self.state.epoch or 0),
+        )
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         run = Path(self.args.output_dir)
