@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and Trainer progress: long work can be stopped, and says where it is."""
+"""Ctrl-C, SIGTERM, early stopping and Trainer progress: long work can be stopped, and says where it is."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from types import FrameType
 from typing import Any
 
 from tqdm.auto import tqdm
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import EarlyStoppingCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 
 class Interrupted(Exception):
@@ -25,6 +25,7 @@ class StopOnSignal(TrainerCallback):
 
     def __init__(self) -> None:
         self.signal: int | None = None
+        self._saved_at: int | None = None
         self._former: dict[int, Any] = {}
 
     def __enter__(self) -> StopOnSignal:
@@ -52,14 +53,29 @@ class StopOnSignal(TrainerCallback):
     def on_epoch_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        if self.signal is not None:  # already saved at the end of the step
-            control.should_evaluate = control.should_save = False
+        if self.signal is not None:
+            control.should_evaluate = False
+            control.should_save = self._saved_at != state.global_step
             control.should_training_stop = True
+
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        self._saved_at = state.global_step
 
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
         if self.signal is not None:
             control.should_save = True
             control.should_training_stop = True
+
+
+class Patience(EarlyStoppingCallback):
+    """Early stopping that goes on counting in a resumed run, with the patience that this run was given."""
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        super().on_train_begin(args, state, control, **kwargs)
+        saved = state.stateful_callbacks.get(type(self).__name__, {})
+        self.early_stopping_patience_counter = saved.get("attributes", {}).get("early_stopping_patience_counter", 0)
 
 
 class Progress(TrainerCallback):

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import DataCollatorWithPadding, EarlyStoppingCallback, PrinterCallback, TrainingArguments, set_seed
+from transformers import DataCollatorWithPadding, PrinterCallback, TrainingArguments, set_seed
 
 from ..configuration import BudgetFormerConfig
 from ..inference import pick_device
@@ -21,7 +21,7 @@ from ..modeling import BudgetFormerForSequenceClassification
 from ..reporting.card import model_card
 from ..version import __version__
 from .folder import CHECKPOINTS, newest_checkpoint, prepare_output, quiet_transformers, write_model_folder
-from .guards import Interrupted, Progress, StopOnSignal
+from .guards import Interrupted, Patience, Progress, StopOnSignal
 from .prepare import PreparedData, prepare
 from .schedule import BudgetSchedule, TrainingWatch
 from .settings import TrainingSettings
@@ -196,7 +196,6 @@ def training_arguments(settings: TrainingSettings, *, rows: int) -> TrainingArgu
         load_best_model_at_end=settings.keep_best,
         metric_for_best_model="eval_score",
         greater_is_better=True,
-        restore_callback_states_from_checkpoint=True,
         dataloader_pin_memory=device != "cpu",
         ddp_find_unused_parameters=False,
         label_names=["labels"],
@@ -226,7 +225,7 @@ def build_trainer(
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(Progress(title=settings.title, quiet=settings.quiet))
     if settings.patience is not None:
-        trainer.add_callback(EarlyStoppingCallback(early_stopping_patience=settings.patience))
+        trainer.add_callback(Patience(early_stopping_patience=settings.patience))
     return trainer
 
 
