@@ -88,11 +88,25 @@ def test_nothing_that_is_not_ours_is_overwritten(
     assert (other / "chapter.txt").read_text() == "years of work"
     with pytest.raises(ValueError, match="is a file"):
         train(train=small_csv, output=other / "chapter.txt", **tiny_settings)
+    with pytest.raises(ValueError, match=r"cannot be made or written in .*chapter\.txt"):
+        train(train=small_csv, output=other / "chapter.txt" / "m", **tiny_settings)
     with pytest.raises(ValueError, match="no complete checkpoint"):
         train(train=small_csv, output=tmp_path / "new", resume=True, **tiny_settings)
     train(train=small_csv, output=tmp_path / "m", max_steps=1, **tiny_settings)
     with pytest.raises(ValueError, match="holds an earlier run; give --resume"):
         train(train=small_csv, output=tmp_path / "m", max_steps=1, **tiny_settings)
+
+
+def test_data_that_cannot_be_used_cost_no_checkpoint(
+    small_csv: Path, tmp_path: Path, tiny_settings: dict[str, Any]
+) -> None:
+    train(train=small_csv, output=tmp_path / "m", max_steps=1, **tiny_settings)
+    with pytest.raises(ValueError, match="column 'stars'"):
+        train(train=small_csv, output=tmp_path / "m", label_column="stars", overwrite=True, **tiny_settings)
+    assert newest_checkpoint(tmp_path / "m") is not None
+    with pytest.raises(ValueError, match="column 'stars'"):
+        train(train=small_csv, output=tmp_path / "new", label_column="stars", **tiny_settings)
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_nan_loss_stops_the_run_at_that_update_and_the_last_checkpoint_stays(

@@ -20,7 +20,7 @@ from ..inference import pick_device
 from ..modeling import BudgetFormerForSequenceClassification
 from ..reporting.card import model_card
 from ..version import __version__
-from .folder import CHECKPOINTS, newest_checkpoint, prepare_output, quiet_transformers, write_model_folder
+from .folder import CHECKPOINTS, check_output, newest_checkpoint, quiet_transformers, start_output, write_model_folder
 from .guards import Interrupted, Patience, Progress, StopOnSignal
 from .prepare import PreparedData, prepare
 from .schedule import BudgetSchedule, TrainingWatch
@@ -78,7 +78,7 @@ def run(settings: TrainingSettings) -> TrainingResult:
     output = Path(settings.output)
     main_process = int(os.environ.get("RANK", "0")) == 0
     if main_process:
-        checkpoint = prepare_output(output, resume=settings.resume, overwrite=settings.overwrite)
+        checkpoint = check_output(output, resume=settings.resume, overwrite=settings.overwrite)
     else:
         checkpoint = newest_checkpoint(output) if settings.resume else None
 
@@ -97,6 +97,8 @@ def run(settings: TrainingSettings) -> TrainingResult:
         enable()
     arguments = training_arguments(settings, rows=len(data.train))
     trainer = build_trainer(settings, model, arguments, data)
+    if main_process and checkpoint is None:
+        start_output(output)
     _record_run(output, settings, data, checkpoint, trainer, say)
     with StopOnSignal() as stop:
         trainer.add_callback(stop)
@@ -114,7 +116,7 @@ def run(settings: TrainingSettings) -> TrainingResult:
         seconds=time.perf_counter() - started,
     )
     if trainer.is_world_process_zero():
-        record = _record(settings, config, data, trainer, result)
+        record = _record(settings, data, trainer, result)
         card = model_card(config=config, record=record)
         write_model_folder(output, model=trainer.model, tokenizer=data.tokenizer, card=card, record=record)
         say(f"model folder written to {output}")
@@ -271,7 +273,6 @@ def _record_run(
 
 def _record(
     settings: TrainingSettings,
-    config: BudgetFormerConfig,
     data: PreparedData,
     trainer: BudgetTrainer,
     result: TrainingResult,
