@@ -67,6 +67,15 @@ def test_parts_of_an_update_add_up_to_the_whole() -> None:
     assert float(sum(parts)) == pytest.approx(float(whole), abs=1e-6)
 
 
+def test_a_batch_without_labels_is_no_nan_in_the_log(small_model: Any) -> None:
+    model = small_model().train()
+    model.set_progress(0.5)
+    ids = torch.randint(5, 100, (2, 4))
+    loss = model(ids, labels=torch.tensor([IGNORED, IGNORED]), num_items_in_batch=torch.tensor(3)).loss
+    assert loss.item() == 0.0
+    assert model.statistics.pop()["task_loss"] == 0.0
+
+
 def test_a_single_class_is_no_regression(small_model: Any) -> None:
     model = small_model(num_labels=1)
     output = model(torch.arange(5, 15).view(2, 5), labels=torch.zeros(2, dtype=torch.long))

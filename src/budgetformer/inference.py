@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -164,10 +163,14 @@ class Classifier:
         return list(self.stream(inputs, **request))
 
     def stream(self, inputs: Iterable[str | Pair], **request: Any) -> Iterator[Prediction]:
-        """Classify any number of inputs in order, holding one window in memory."""
+        """Classify any number of inputs in order, holding one window in memory; a wrong request is refused at once."""
         asked = Request(**request)
-        if not self.config.budgeted and (asked.budget or asked.max_budget):
-            warnings.warn("a budget has no effect on a full-attention model: all heads are used", stacklevel=2)
+        for name in ("budget", "max_budget", "policy"):
+            if not self.config.budgeted and getattr(asked, name) is not None:
+                raise ValueError(f"{name} has no effect: this model has full attention and always uses all heads")
+        return self._answers(inputs, asked)
+
+    def _answers(self, inputs: Iterable[str | Pair], asked: Request) -> Iterator[Prediction]:
         numbered = iter(enumerate(inputs))
         while window := list(islice(numbered, self.window)):
             for number, item in window:
