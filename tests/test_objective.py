@@ -10,7 +10,8 @@ import torch
 from torch.nn import functional as F
 
 from budgetformer import BudgetFormerConfig
-from budgetformer.objective import IGNORED, TrainingStatistics, classification_loss
+from budgetformer.configuration import IGNORED
+from budgetformer.objective import TrainingStatistics, classification_loss
 
 
 def config(**changes: Any) -> BudgetFormerConfig:

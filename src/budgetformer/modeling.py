@@ -11,10 +11,10 @@ from transformers.utils import logging
 
 from . import method
 from .attention import AttentionParts
-from .configuration import BudgetFormerConfig
+from .configuration import IGNORED, BudgetFormerConfig
 from .execution import TokenLayout, gradients_wanted, resolve
 from .layers import BudgetFormerEmbeddings, BudgetFormerLayer
-from .objective import IGNORED, TrainingStatistics, classification_loss, regularisers
+from .objective import TrainingStatistics, classification_loss, regularisers
 from .outputs import BudgetFormerClassifierOutput, BudgetFormerModelOutput
 from .pretrained import BudgetFormerPreTrainedModel
 

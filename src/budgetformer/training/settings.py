@@ -83,9 +83,8 @@ class TrainingSettings:
     title: str = "Training"
 
     def __post_init__(self) -> None:
-        for name in ("text_column",):
-            value = getattr(self, name)
-            object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value or ()))
+        columns = (self.text_column,) if isinstance(self.text_column, str) else tuple(self.text_column or ())
+        object.__setattr__(self, "text_column", columns)
         self._check()
 
     def _check(self) -> None:

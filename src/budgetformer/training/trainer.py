@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.metrics import f1_score
 from torch import nn
 from transformers import EvalPrediction, Trainer
 from transformers.trainer import TRAINER_STATE_NAME
@@ -18,7 +17,8 @@ from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, rotate_checkpoints
 
 from ..attention import AttentionOutput, budgeted_layers
-from ..objective import IGNORED
+from ..configuration import IGNORED
+from ..metering.scores import scores
 from .order import EpochOrder
 
 VIOLATION = 1.0
@@ -169,7 +169,4 @@ def classification_metrics(prediction: EvalPrediction) -> dict[str, float]:
     labels, guesses = prediction.label_ids[known], np.argmax(logits, axis=-1)[known]
     if not len(labels):
         return {}
-    return {
-        "accuracy": float((guesses == labels).mean()),
-        "macro_f1": float(f1_score(labels, guesses, average="macro", zero_division=0)),
-    }
+    return scores(labels, guesses)
