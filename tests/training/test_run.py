@@ -239,6 +239,7 @@ def test_tensorboard_sees_what_the_heads_do(small_csv: Path, tmp_path: Path, tin
         ({"label_smoothing": 1.5}, r"label_smoothing must lie in \[0, 1\)"),
         ({"resume": True, "overwrite": True}, "give one of them"),
         ({"class_weights": "equal"}, "'balanced'"),
+        ({"device": "cuda:1"}, "CUDA_VISIBLE_DEVICES=1"),
     ],
 )
 def test_settings_that_cannot_work_name_field_and_value(settings: dict[str, Any], message: str) -> None:

@@ -7,7 +7,7 @@ from sklearn.metrics import f1_score
 
 
 def scores(truth: np.ndarray, guesses: np.ndarray) -> dict[str, float]:
-    """``accuracy``, and ``macro_f1``, the mean F1 of the classes that occur in ``truth``; class indices, (R,), R > 0."""
+    """``accuracy``, and ``macro_f1``, the mean F1 of the classes that occur in ``truth``; both (R,) indices, R > 0."""
     present = np.unique(truth)
     return {
         "accuracy": float((guesses == truth).mean()),
