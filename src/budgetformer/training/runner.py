@@ -87,7 +87,7 @@ def run(settings: TrainingSettings) -> TrainingResult:
         trainer.add_callback(stop)
         with quiet_transformers():
             trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
-    if stop.signal is not None:
+    if stop.stopped:
         kept = newest_checkpoint(output)
         raise Interrupted(f"stopped; the state is in {kept}. Go on with the same command and --resume")
     metrics = {k.removeprefix("eval_"): v for k, v in trainer.evaluate().items()}
