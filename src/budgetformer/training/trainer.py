@@ -42,7 +42,7 @@ class BudgetTrainer(Trainer):
     def _get_train_sampler(self, train_dataset: Any = None) -> EpochOrder:
         return EpochOrder(
             lengths=self.train_dataset["length"][:],  # the argument has lost this column
-            group=self.args.train_batch_size * self.args.gradient_accumulation_steps,
+            group=self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size,
             seed=self.args.seed,
             epoch=lambda: int(self.state.epoch or 0),
         )
