@@ -7,6 +7,9 @@ from typing import Any
 
 from transformers import PreTrainedConfig
 
+IGNORED = -100
+"""Class index of a row without a label, left out of loss and scores."""
+
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": {"num_hidden_layers": 4, "num_attention_heads": 8, "hidden_size": 128, "intermediate_size": 512},
     "small": {"num_hidden_layers": 4, "num_attention_heads": 8, "hidden_size": 256, "intermediate_size": 1024},

@@ -163,8 +163,14 @@ class Classifier:
         return list(self.stream(inputs, **request))
 
     def stream(self, inputs: Iterable[str | Pair], **request: Any) -> Iterator[Prediction]:
-        """Classify any number of inputs in order, holding one window in memory."""
+        """Classify any number of inputs in order, holding one window in memory; a wrong request is refused at once."""
         asked = Request(**request)
+        for name in ("budget", "max_budget", "policy"):
+            if not self.config.budgeted and getattr(asked, name) is not None:
+                raise ValueError(f"{name} has no effect: this model has full attention and always uses all heads")
+        return self._answers(inputs, asked)
+
+    def _answers(self, inputs: Iterable[str | Pair], asked: Request) -> Iterator[Prediction]:
         numbered = iter(enumerate(inputs))
         while window := list(islice(numbered, self.window)):
             for number, item in window:

@@ -11,10 +11,10 @@ from transformers.utils import logging
 
 from . import method
 from .attention import AttentionParts
-from .configuration import BudgetFormerConfig
+from .configuration import IGNORED, BudgetFormerConfig
 from .execution import TokenLayout, gradients_wanted, resolve
 from .layers import BudgetFormerEmbeddings, BudgetFormerLayer
-from .objective import IGNORED, TrainingStatistics, classification_loss, regularisers
+from .objective import TrainingStatistics, classification_loss, regularisers
 from .outputs import BudgetFormerClassifierOutput, BudgetFormerModelOutput
 from .pretrained import BudgetFormerPreTrainedModel
 
@@ -231,7 +231,7 @@ class BudgetFormerForSequenceClassification(BudgetFormerPreTrainedModel):
     def _training_loss(self, task: Tensor, encoded: Encoded, labels: Tensor, rows: Tensor | int | None) -> Tensor:
         known = (labels != IGNORED).sum()
         share = 1.0 if rows is None else known / max(rows, 1)
-        mean_task = task.detach() / share if rows is not None else task
+        mean_task = task if rows is None else task * max(rows, 1) / known.clamp(min=1)
         if not encoded.decisions:
             self.statistics.add(task=mean_task)
             return task

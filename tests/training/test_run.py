@@ -88,11 +88,25 @@ def test_nothing_that_is_not_ours_is_overwritten(
     assert (other / "chapter.txt").read_text() == "years of work"
     with pytest.raises(ValueError, match="is a file"):
         train(train=small_csv, output=other / "chapter.txt", **tiny_settings)
+    with pytest.raises(ValueError, match=r"cannot be made or written in .*chapter\.txt"):
+        train(train=small_csv, output=other / "chapter.txt" / "m", **tiny_settings)
     with pytest.raises(ValueError, match="no complete checkpoint"):
         train(train=small_csv, output=tmp_path / "new", resume=True, **tiny_settings)
     train(train=small_csv, output=tmp_path / "m", max_steps=1, **tiny_settings)
     with pytest.raises(ValueError, match="holds an earlier run; give --resume"):
         train(train=small_csv, output=tmp_path / "m", max_steps=1, **tiny_settings)
+
+
+def test_data_that_cannot_be_used_cost_no_checkpoint(
+    small_csv: Path, tmp_path: Path, tiny_settings: dict[str, Any]
+) -> None:
+    train(train=small_csv, output=tmp_path / "m", max_steps=1, **tiny_settings)
+    with pytest.raises(ValueError, match="column 'stars'"):
+        train(train=small_csv, output=tmp_path / "m", label_column="stars", overwrite=True, **tiny_settings)
+    assert newest_checkpoint(tmp_path / "m") is not None
+    with pytest.raises(ValueError, match="column 'stars'"):
+        train(train=small_csv, output=tmp_path / "new", label_column="stars", **tiny_settings)
+    assert not (tmp_path / "new").exists()
 
 
 def test_a_nan_loss_stops_the_run_at_that_update_and_the_last_checkpoint_stays(
@@ -225,6 +239,7 @@ def test_tensorboard_sees_what_the_heads_do(small_csv: Path, tmp_path: Path, tin
         ({"label_smoothing": 1.5}, r"label_smoothing must lie in \[0, 1\)"),
         ({"resume": True, "overwrite": True}, "give one of them"),
         ({"class_weights": "equal"}, "'balanced'"),
+        ({"device": "cuda:1"}, "CUDA_VISIBLE_DEVICES=1"),
     ],
 )
 def test_settings_that_cannot_work_name_field_and_value(settings: dict[str, Any], message: str) -> None:
@@ -245,8 +260,9 @@ def test_a_label_that_only_validation_has_is_named_before_training(
 def test_two_processes_train_together_and_agree(
     write_csv: Callable[..., Path], tmp_path: Path, tiny_settings: dict[str, Any]
 ) -> None:
-    data = write_csv(sentences(70, labels=["praise", "refund"]))
-    settings = tiny_settings | {"train": str(data), "max_steps": 6, "eval_steps": 3}
+    data = write_csv(sentences(72, labels=["praise", "refund"]))  # 64 to train: four updates of 16
+    config = tiny_settings["config"] | {"sigma_max": 0.0}
+    settings = tiny_settings | {"train": str(data), "max_steps": 6, "eval_steps": 3, "config": config}
     code = f"""
 import torch, torch.distributed as dist
 from budgetformer import train
@@ -277,7 +293,8 @@ print("agree")
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.count("agree") == 2
-    one = tiny_settings | {"batch_size": 16, "train": data, "max_steps": 6, "eval_steps": 3}
-    train(**one, output=tmp_path / "one")
+    train(**(settings | {"batch_size": 16}), output=tmp_path / "one")
     a, b = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
     assert set(a) == set(b)
+    for name, value in a.items():
+        torch.testing.assert_close(b[name], value, atol=1e-4, rtol=1e-3, msg=name)

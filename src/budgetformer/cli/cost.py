@@ -72,7 +72,7 @@ def run(
 
 def _config(preset: str | None, model: Path | None, classes: int | None) -> BudgetFormerConfig:
     from ..configuration import BudgetFormerConfig
-    from ..inference import check_folder
+    from ..model_folder import check_folder
 
     if preset is not None:
         return BudgetFormerConfig.preset(preset, num_labels=classes or 2)

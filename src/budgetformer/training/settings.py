@@ -83,9 +83,8 @@ class TrainingSettings:
     title: str = "Training"
 
     def __post_init__(self) -> None:
-        for name in ("text_column",):
-            value = getattr(self, name)
-            object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value or ()))
+        columns = (self.text_column,) if isinstance(self.text_column, str) else tuple(self.text_column or ())
+        object.__setattr__(self, "text_column", columns)
         self._check()
 
     def _check(self) -> None:
@@ -110,6 +109,11 @@ class TrainingSettings:
             raise ValueError(f"class_weights must be 'balanced' or a number per class, got {self.class_weights!r}")
         if self.epochs is not None and self.max_steps is not None:
             raise ValueError(f"give epochs ({self.epochs}) or max_steps ({self.max_steps}), not both")
+        if self.device.startswith("cuda:") and self.device != "cuda:0":
+            raise ValueError(
+                f"device {self.device!r}: training takes the first GPU it sees; give cuda and set the environment "
+                f"variable CUDA_VISIBLE_DEVICES={self.device[5:]}"
+            )
         if self.resume and self.overwrite:
             raise ValueError(
                 "resume goes on with the run in the output folder and overwrite deletes it: give one of them"
