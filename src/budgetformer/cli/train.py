@@ -187,8 +187,6 @@ def run(
         data_folder=data_folder,
     )
     quiet_libraries()
-    from ..configuration import BudgetFormerConfig
-    from ..inference import pick_device
     from ..training import TrainingSettings
     from ..training import run as run_training
 
@@ -234,8 +232,6 @@ def run(
         tensorboard=tensorboard,
         quiet=quiet,
     )
-    BudgetFormerConfig.preset(preset, max_position_embeddings=max_length, **changes)
-    pick_device(device)  # like the line above: refused before data are read
     result = run_training(settings)
     if not quiet and os.environ.get("RANK", "0") == "0":
         _report(result.output, result.metrics, result.seconds)

@@ -69,6 +69,8 @@ def run(settings: TrainingSettings) -> TrainingResult:
         if main_process and not settings.quiet:
             print(text, file=sys.stderr)
 
+    pick_device(settings.device)  # like the next line: refused before data are read
+    BudgetFormerConfig.preset(settings.preset, **({"max_position_embeddings": settings.max_length} | settings.config))
     set_seed(settings.seed)
     data = prepare(settings, say)
     config = build_config(settings, data)

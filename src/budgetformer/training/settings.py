@@ -19,6 +19,19 @@ OPTIMISATION: dict[str, dict[str, Any]] = {
 }
 """Optimisation defaults of each preset; AdamW with linear decay throughout."""
 
+WHOLE = (
+    "batch_size",
+    "gradient_accumulation",
+    "max_steps",
+    "patience",
+    "logging_steps",
+    "eval_steps",
+    "vocab_size",
+    "max_length",
+    "seed",
+)
+"""Settings that are whole numbers."""
+
 PRECISIONS = ("float32", "bf16")
 
 
@@ -88,11 +101,15 @@ class TrainingSettings:
         self._check()
 
     def _check(self) -> None:
-        positive = ("batch_size", "gradient_accumulation", "epochs", "max_steps", "learning_rate", "max_grad_norm")
-        for name in (*positive, "patience", "logging_steps", "eval_steps", "vocab_size", "max_length"):
+        for name in ("epochs", "learning_rate", "max_grad_norm"):
             value = getattr(self, name)
             if value is not None and not (_number(value) and value > 0):
                 raise ValueError(f"{name} must be above 0, got {value!r}")
+        for name in WHOLE:
+            value = getattr(self, name)
+            least = 0 if name == "seed" else 1
+            if value is not None and not (_number(value) and value == int(value) and value >= least):
+                raise ValueError(f"{name} must be a whole number, at least {least}, got {value!r}")
         for name in ("warmup", "label_smoothing"):
             value = getattr(self, name)
             if value is not None and not (_number(value) and 0 <= value < 1):
