@@ -195,7 +195,8 @@ class Classifier:
             part = encoded.select(batch)
             for index, answer in zip(batch, self._batch(part, asked), strict=True):
                 answers[index] = answer
-        return [a for a in answers if a is not None]
+        assert None not in answers
+        return answers  # type: ignore[return-value]
 
     def _batches(self, order: list[int], encoded: Encoded) -> Iterator[list[int]]:
         batch: list[int] = []
