@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -68,7 +69,8 @@ class Request:
     def __post_init__(self) -> None:
         for name in ("budget", "max_budget"):
             value = getattr(self, name)
-            if value is not None and not (isinstance(value, int | float) and 0 < value <= 1):
+            number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+            if value is not None and not (number and 0 < value <= 1):
                 raise ValueError(f"{name} must lie in (0, 1], got {value!r}")
         if self.budget is not None and self.max_budget is not None:
             raise ValueError(f"give budget ({self.budget}) or max_budget ({self.max_budget}), not both")
