@@ -23,10 +23,10 @@ from .reporting.results import append_row, environment
 from .reporting.tables import ModelRow, Table, models_table
 from .training import TrainingResult, TrainingSettings, run
 
-MAX_LENGTH = 256
+MAX_LENGTH = 192
 VOCABULARY = 8000
 PRESET = "tiny"
-EPOCHS = 8
+EPOCHS = 10
 MODEL, TWIN, TFIDF = "BudgetFormer", "Full attention (twin)", "TF-IDF + logistic regression"
 
 
