@@ -11,27 +11,9 @@ IGNORED = -100
 """Class index of a row without a label, left out of loss and scores."""
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "tiny": {
-        "num_hidden_layers": 4,
-        "num_attention_heads": 8,
-        "hidden_size": 128,
-        "intermediate_size": 512,
-        "initializer_range": 0.06,
-    },
-    "small": {
-        "num_hidden_layers": 4,
-        "num_attention_heads": 8,
-        "hidden_size": 256,
-        "intermediate_size": 1024,
-        "initializer_range": 0.05,
-    },
-    "base": {
-        "num_hidden_layers": 6,
-        "num_attention_heads": 8,
-        "hidden_size": 512,
-        "intermediate_size": 2048,
-        "initializer_range": 0.04,
-    },
+    "tiny": {"num_hidden_layers": 4, "num_attention_heads": 8, "hidden_size": 128, "intermediate_size": 512},
+    "small": {"num_hidden_layers": 4, "num_attention_heads": 8, "hidden_size": 256, "intermediate_size": 1024},
+    "base": {"num_hidden_layers": 6, "num_attention_heads": 8, "hidden_size": 512, "intermediate_size": 2048},
     "paper": {
         "num_hidden_layers": 4,
         "num_attention_heads": 8,
