@@ -11,14 +11,13 @@ from typing import Any, overload
 
 import numpy as np
 import torch
-from transformers import AutoTokenizer
 
 from .configuration import BudgetFormerConfig
 from .data.encoding import Encoded, TextEncoder, collate
 from .execution import resolve
 from .metering.macs import executed_macs
 from .method import Policy
-from .model_folder import check_folder, check_vocabulary
+from .model_folder import check_folder, check_vocabulary, load_config, load_tokenizer
 from .modeling import BudgetFormerForSequenceClassification
 
 PRECISIONS = {"float32": torch.float32, "bf16": torch.bfloat16}
@@ -132,10 +131,11 @@ class Classifier:
         folder = check_folder(folder)
         if precision not in PRECISIONS:
             raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
-        model = BudgetFormerForSequenceClassification.from_pretrained(folder, local_files_only=True)
+        config = load_config(folder)
+        tokenizer = load_tokenizer(folder, config)
+        model = BudgetFormerForSequenceClassification.from_pretrained(folder, config=config, local_files_only=True)
         model.set_execution(execution)
         model.to(device=torch.device(pick_device(device)), dtype=PRECISIONS[precision])
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         return cls(model=model, tokenizer=tokenizer, **options)
 
     @property
@@ -211,6 +211,8 @@ class Classifier:
         tensors = {k: v.to(device) for k, v in collate(part, pad_token_id=self.config.pad_token_id).items()}
         output = self.model(**tensors, **asked.forward_arguments(), output_budgets=True)
         scores_BC = torch.softmax(output.logits.float(), dim=-1).cpu().numpy().astype(float)
+        if not np.isfinite(scores_BC).all():
+            raise ValueError("the model's scores are not numbers: its weights are damaged or too large")
         scores_BC = scores_BC / scores_BC.sum(axis=-1, keepdims=True)
         lengths = [len(ids) for ids in part.input_ids]
         layers, all_heads = self.config.num_hidden_layers, self.config.num_attention_heads

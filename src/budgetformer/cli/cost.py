@@ -72,12 +72,12 @@ def run(
 
 def _config(preset: str | None, model: Path | None, classes: int | None) -> BudgetFormerConfig:
     from ..configuration import BudgetFormerConfig
-    from ..inference import check_folder
+    from ..model_folder import check_folder, load_config
 
     if preset is not None:
         return BudgetFormerConfig.preset(preset, num_labels=classes or 2)
     assert model is not None
-    return BudgetFormerConfig.from_pretrained(check_folder(model), local_files_only=True)
+    return load_config(check_folder(model))
 
 
 def cost_rows(

@@ -18,7 +18,7 @@ def load_classifier(folder: Path, *, device: str, precision: str, execution: str
     check_folder(folder)
     try:
         return Classifier.from_pretrained(folder, device=device, precision=precision, execution=execution)
-    except (OSError, SafetensorError, KeyError, TypeError) as problem:
+    except (OSError, SafetensorError, KeyError, TypeError, AttributeError, RuntimeError) as problem:
         raise ValueError(f"model folder {folder} cannot be loaded ({problem}); copy the whole folder anew") from problem
 
 
