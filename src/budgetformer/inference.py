@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import numbers
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -68,8 +69,11 @@ class Request:
     def __post_init__(self) -> None:
         for name in ("budget", "max_budget"):
             value = getattr(self, name)
-            if value is not None and not (isinstance(value, int | float) and 0 < value <= 1):
-                raise ValueError(f"{name} must lie in (0, 1], got {value!r}")
+            is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+            if value is not None and not (is_number and 0 < value <= 1):
+                raise ValueError(f"{name} must be one number in (0, 1], got {value!r}")
+        if self.policy is not None and not callable(self.policy):
+            raise ValueError(f"policy must be a function such as those of budgetformer.baselines, got {self.policy!r}")
         if self.budget is not None and self.max_budget is not None:
             raise ValueError(f"give budget ({self.budget}) or max_budget ({self.max_budget}), not both")
 
@@ -168,6 +172,8 @@ class Classifier:
         asked = Request(**request)
         if not self.config.budgeted and (asked.budget or asked.max_budget):
             warnings.warn("a budget has no effect on a full-attention model: all heads are used", stacklevel=2)
+        if isinstance(inputs, str | Pair | bytes | Mapping | Set) or not isinstance(inputs, Iterable):
+            raise ValueError(f"inputs must be texts or Pairs in an order, such as a list, got {type(inputs).__name__}")
         numbered = iter(enumerate(inputs))
         while window := list(islice(numbered, self.window)):
             for number, item in window:
@@ -177,12 +183,13 @@ class Classifier:
     def encode(self, items: list[str | Pair]) -> Encoded:
         """Token ids as in training. Raises ValueError when pairs and single texts are mixed."""
         texts = [i.text if isinstance(i, Pair) else i for i in items]
-        pairs = [i.pair if isinstance(i, Pair) else None for i in items]
-        if all(p is None for p in pairs):
-            return self.encoder.encode(texts)
-        if any(p is None for p in pairs):
+        pairs = [i.pair for i in items if isinstance(i, Pair)]
+        if 0 < len(pairs) < len(items):
             raise ValueError("single texts and pairs cannot be mixed in one call: the model was trained on one of them")
-        return self.encoder.encode(texts, [p for p in pairs if p is not None])
+        if items and self.config.text_columns and bool(pairs) != bool(self.config.pair_column):
+            takes = "pairs: use Pair(text, other)" if self.config.pair_column else "single texts, not on pairs"
+            raise ValueError(f"the model was trained on {takes}")
+        return self.encoder.encode(texts, pairs or None)
 
     def _window(self, items: list[str | Pair], asked: Request) -> list[Prediction]:
         encoded = self.encode(items)
@@ -257,18 +264,20 @@ def check_input(item: Any, number: int) -> None:
             )
 
 
-def pick_device(name: str) -> str:
+def pick_device(name: str | torch.device) -> str:
     """``auto`` is a GPU when there is one. Raises ValueError for a device that this machine does not have."""
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        kind = torch.device(name).type
-    except RuntimeError:
-        raise ValueError(f"device must be auto, cpu, cuda or cuda:N, got {name!r}") from None
-    index = torch.device(name).index or 0
-    if kind == "cuda" and index >= torch.cuda.device_count():
+        device = torch.device(name)
+    except (RuntimeError, TypeError):
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda", "mps"):
+        raise ValueError(f"device must be auto, cpu, cuda, cuda:N or mps, got {name!r}")
+    number = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}[device.type]
+    if (device.index or 0) >= number:
         raise ValueError(
-            f"device {name!r} is not there: torch {torch.__version__} sees {torch.cuda.device_count()} CUDA devices; "
+            f"device {str(name)!r} is not there: torch {torch.__version__} sees {number} {device.type} devices; "
             "use cpu or auto"
         )
-    return name
+    return str(name)

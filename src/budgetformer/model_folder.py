@@ -50,7 +50,8 @@ def load_tokenizer(folder: Path, config: BudgetFormerConfig) -> Any:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as problem:  # a damaged file can fail anywhere in the reading
         raise ValueError(
-            f"{folder}: the tokenizer files cannot be used ({type(problem).__name__}: {_line(problem)}); copy the folder anew"
+            f"{folder}: the tokenizer files cannot be used ({type(problem).__name__}: {_line(problem)}); "
+            "copy the folder anew"
         ) from problem
     try:
         check_vocabulary(tokenizer, config)
