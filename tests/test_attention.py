@@ -168,6 +168,15 @@ def test_nets_and_pooling_are_exchangeable() -> None:
     assert layer.budget_net.gamma.grad.abs() > 0
 
 
+def test_nets_with_buffers_decide_in_float32_in_a_half_precision_model() -> None:
+    net = nn.Sequential(nn.BatchNorm1d(16), nn.Linear(16, 1))
+    layer = make(budget_net=net).to(torch.bfloat16).eval()
+    with torch.inference_mode():
+        out = layer(torch.randn(2, 6, 16, dtype=torch.bfloat16))
+    assert out.decision.budget_B.dtype == torch.float32
+    assert out.hidden.dtype == torch.bfloat16
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -182,6 +191,7 @@ def test_nets_and_pooling_are_exchangeable() -> None:
         ({"tau_min": math.nan}, "tau_min"),
         ({"sigma_max": -1}, "sigma_max"),
         ({"gamma": math.inf}, "gamma"),
+        ({"dropout": 1.0}, r"dropout must lie in \[0, 1\), got 1.0"),
         ({"fixed_budget": 0.5, "budget_net": nn.Linear(16, 1)}, "not both"),
         ({"budgeted": False, "relevance_net": nn.Linear(16, 4)}, "full attention"),
     ],

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from budgetformer import Classifier
+from budgetformer.configuration import IGNORED
 from budgetformer.evaluation import Mistake, evaluate
 from budgetformer.metering.macs import dense_macs, executed_macs
 from budgetformer.method import random_policy
-from budgetformer.objective import IGNORED
 
 from .conftest import WORDS, sentences
 from .model_folders import NAMES, make_folder

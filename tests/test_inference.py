@@ -11,6 +11,7 @@ import torch
 from transformers import AutoTokenizer
 
 from budgetformer import Classifier, Pair, Prediction
+from budgetformer.baselines import random_policy
 from budgetformer.metering.macs import executed_macs
 
 from .conftest import WORDS, sentences
@@ -85,6 +86,15 @@ def test_a_budget_can_be_asked_for_or_capped(classifier: Classifier) -> None:
             classifier("good", budget=wrong)
     with pytest.raises(ValueError, match="not both"):
         classifier("good", budget=0.5, max_budget=0.5)
+
+
+def test_a_wrong_request_is_refused_before_the_first_answer(classifier: Classifier, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"max_budget must lie in \(0, 1\], got 9"):
+        classifier.stream(["good"], max_budget=9)
+    twin = Classifier.from_pretrained(make_folder(tmp_path / "dense", budgeted=False), device="cpu")
+    for request in ({"budget": 0.5}, {"max_budget": 0.5}, {"policy": random_policy()}):
+        with pytest.raises(ValueError, match=f"{next(iter(request))} has no effect: this model has full attention"):
+            twin.stream(["good"], **request)
 
 
 def test_details_are_there_on_request(classifier: Classifier) -> None:

@@ -10,7 +10,8 @@ import torch
 from torch.nn import functional as F
 
 from budgetformer import BudgetFormerConfig
-from budgetformer.objective import IGNORED, TrainingStatistics, classification_loss
+from budgetformer.configuration import IGNORED
+from budgetformer.objective import TrainingStatistics, classification_loss
 
 
 def config(**changes: Any) -> BudgetFormerConfig:
@@ -65,6 +66,15 @@ def test_parts_of_an_update_add_up_to_the_whole() -> None:
         classification_loss(LOGITS[i : i + 1], LABELS[i : i + 1], config(label_smoothing=0.1), rows=3) for i in range(3)
     ]
     assert float(sum(parts)) == pytest.approx(float(whole), abs=1e-6)
+
+
+def test_a_batch_without_labels_is_no_nan_in_the_log(small_model: Any) -> None:
+    model = small_model().train()
+    model.set_progress(0.5)
+    ids = torch.randint(5, 100, (2, 4))
+    loss = model(ids, labels=torch.tensor([IGNORED, IGNORED]), num_items_in_batch=torch.tensor(3)).loss
+    assert loss.item() == 0.0
+    assert model.statistics.pop()["task_loss"] == 0.0
 
 
 def test_a_single_class_is_no_regression(small_model: Any) -> None:

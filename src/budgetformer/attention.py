@@ -106,9 +106,11 @@ class BudgetedSelfAttention(nn.Module):
             raise ValueError("give fixed_budget or budget_net, not both")
         if not budgeted and (fixed_budget, budget_net, relevance_net) != (None, None, None):
             raise ValueError("budgeted=False is full attention: it takes no fixed_budget, budget_net or relevance_net")
-        for name, value in {"sigma_max": sigma_max, "gamma": gamma, "dropout": dropout}.items():
+        for name, value in {"sigma_max": sigma_max, "gamma": gamma}.items():
             if not 0 <= value < math.inf:
                 raise ValueError(f"{name} must be 0 or above, got {value}")
+        if not 0 <= dropout < 1:
+            raise ValueError(f"dropout must lie in [0, 1), got {dropout}")
         if not (0 < tau_min <= tau_max):
             raise ValueError(f"tau_min must be above 0 and at most tau_max ({tau_max}), got {tau_min}")
         self.num_heads, self.min_heads, self.selection = num_heads, min_heads, selection
@@ -217,10 +219,9 @@ class BudgetedSelfAttention(nn.Module):
 
 
 def _in_float32(net: nn.Module, pooled_BD: Tensor) -> Tensor:
-    parameters = dict(net.named_parameters())
-    if all(p.dtype == torch.float32 for p in parameters.values()):
-        return net(pooled_BD).float()
-    return torch.func.functional_call(net, {k: v.float() for k, v in parameters.items()}, (pooled_BD,)).float()
+    tensors = dict([*net.named_parameters(), *net.named_buffers()])
+    other = {k: v.float() for k, v in tensors.items() if v.is_floating_point() and v.dtype != torch.float32}
+    return (torch.func.functional_call(net, other, (pooled_BD,)) if other else net(pooled_BD)).float()
 
 
 def budgeted_layers(module: nn.Module) -> Iterable[BudgetedSelfAttention]:

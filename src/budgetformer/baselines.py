@@ -13,11 +13,11 @@ import datasets
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import f1_score
 from sklearn.pipeline import Pipeline, make_pipeline
 
+from .configuration import IGNORED
+from .metering.scores import scores
 from .method import Policy, dense_policy, fixed_policy, random_policy, static_policy
-from .objective import IGNORED
 
 __all__ = ["Policy", "dense_policy", "evaluate_tfidf", "fixed_policy", "random_policy", "static_policy", "tfidf"]
 
@@ -41,12 +41,7 @@ def evaluate_tfidf(train: datasets.Dataset, test: datasets.Dataset, *, seed: int
     started = time.perf_counter()
     guesses = model.predict(test_texts)
     seconds = time.perf_counter() - started
-    return {
-        "accuracy": float((guesses == truth).mean()),
-        "macro_f1": float(f1_score(truth, guesses, average="macro", labels=np.unique(truth), zero_division=0)),
-        "rows": len(truth),
-        "texts_per_second": len(truth) / seconds,
-    }
+    return scores(truth, guesses) | {"rows": len(truth), "texts_per_second": len(truth) / seconds}
 
 
 def _known(dataset: datasets.Dataset) -> tuple[Sequence[str], np.ndarray]:

@@ -7,6 +7,9 @@ from typing import Any
 
 from transformers import PreTrainedConfig
 
+IGNORED = -100
+"""Class index of a row without a label, left out of loss and scores."""
+
 PRESETS: dict[str, dict[str, Any]] = {
     "tiny": {"num_hidden_layers": 4, "num_attention_heads": 8, "hidden_size": 128, "intermediate_size": 512},
     "small": {"num_hidden_layers": 4, "num_attention_heads": 8, "hidden_size": 256, "intermediate_size": 1024},
@@ -29,6 +32,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "tau_min": 0.1,
         "gamma": 5.0,
         "budget_price": 0.0,
+        "budget_sampling": 0.0,
     },
 }
 """Sizes and method constants by name; what a preset leaves out is the default of ``BudgetFormerConfig``."""
@@ -61,6 +65,8 @@ class BudgetFormerConfig(PreTrainedConfig):
         s_min, s_max: interval of the budget loss. alpha_base, alpha_max: its weight over training.
         beta_max: weight of the entropy loss. sigma_max: noise. tau_max, tau_min, gamma: temperature.
         budget_price: λ, what a budget of 1 in one layer costs in units of the task loss.
+        budget_sampling: share of the rows of a training batch that get a random number of heads instead of their own,
+        so that one checkpoint serves every budget at request time.
 
     Task: id2label, label2id, label_smoothing in [0, 1), class_weights (one per class, mean 1 over the training rows).
     Data: text_columns, pair_column, label_column as they were called in the training file.
@@ -107,6 +113,7 @@ class BudgetFormerConfig(PreTrainedConfig):
         tau_min: float = 0.1,
         gamma: float = 5.0,
         budget_price: float = 0.0,
+        budget_sampling: float = 0.0,
         label_smoothing: float = 0.0,
         class_weights: list[float] | None = None,
         text_columns: list[str] | None = None,
@@ -198,7 +205,7 @@ class BudgetFormerConfig(PreTrainedConfig):
         )
         for field in ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout", "label_smoothing"):
             _require(self, field, _between(getattr(self, field), 0, 1) and getattr(self, field) < 1, "lie in [0, 1)")
-        for field in ("s_min", "s_max"):
+        for field in ("s_min", "s_max", "budget_sampling"):
             _require(self, field, _between(getattr(self, field), 0, 1), "lie in [0, 1]")
         _require(
             self, "s_max", self.s_max > 0 and self.s_min <= self.s_max, f"be above 0 and at least s_min ({self.s_min})"

@@ -9,13 +9,14 @@ from typing import Any
 
 import datasets
 import numpy as np
-from sklearn.metrics import confusion_matrix, f1_score
+from sklearn.metrics import confusion_matrix
 from tqdm.auto import tqdm
 
+from .configuration import IGNORED
 from .execution import resolve
 from .inference import Classifier, Pair, Prediction
 from .metering.macs import dense_macs
-from .objective import IGNORED
+from .metering.scores import scores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,8 +164,7 @@ class _Tally:
         heads_per_layer = self.heads_L / rows
         path = resolve(config.execution, gradients=False, device=self.classifier.model.device)
         return {
-            "accuracy": float((guesses == truth).mean()),
-            "macro_f1": float(f1_score(truth, guesses, average="macro", labels=np.unique(truth), zero_division=0)),
+            **scores(truth, guesses),
             "truncated": self.truncated,
             "without_tokens": self.empty,
             "mean_budget": float(shares.mean()),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -168,12 +167,16 @@ class Classifier:
         return list(self.stream(inputs, **request))
 
     def stream(self, inputs: Iterable[str | Pair], **request: Any) -> Iterator[Prediction]:
-        """Classify any number of inputs in order, holding one window in memory."""
+        """Classify any number of inputs in order, holding one window in memory; a wrong request is refused at once."""
         asked = Request(**request)
-        if not self.config.budgeted and (asked.budget or asked.max_budget):
-            warnings.warn("a budget has no effect on a full-attention model: all heads are used", stacklevel=2)
         if isinstance(inputs, str | Pair | bytes | Mapping | Set) or not isinstance(inputs, Iterable):
             raise ValueError(f"inputs must be texts or Pairs in an order, such as a list, got {type(inputs).__name__}")
+        for name in ("budget", "max_budget", "policy"):
+            if not self.config.budgeted and getattr(asked, name) is not None:
+                raise ValueError(f"{name} has no effect: this model has full attention and always uses all heads")
+        return self._answers(inputs, asked)
+
+    def _answers(self, inputs: Iterable[str | Pair], asked: Request) -> Iterator[Prediction]:
         numbered = iter(enumerate(inputs))
         while window := list(islice(numbered, self.window)):
             for number, item in window:
@@ -199,7 +202,8 @@ class Classifier:
             part = encoded.select(batch)
             for index, answer in zip(batch, self._batch(part, asked), strict=True):
                 answers[index] = answer
-        return [a for a in answers if a is not None]
+        assert None not in answers
+        return answers  # type: ignore[return-value]
 
     def _batches(self, order: list[int], encoded: Encoded) -> Iterator[list[int]]:
         batch: list[int] = []

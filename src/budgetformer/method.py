@@ -248,6 +248,11 @@ def fixed_policy(budget: float) -> Policy:
     return lambda share_B, scores_BH, keys_B: (share("budget", budget, share_B), scores_BH)
 
 
+def sampled_policy(asked_B: Tensor) -> Policy:
+    """Training of one checkpoint for every budget: where ``asked_B`` is not NaN it replaces the learned share."""
+    return lambda share_B, scores_BH, keys_B: (torch.where(asked_B.isnan(), share_B, asked_B), scores_BH)
+
+
 def random_policy(seed: int = 0) -> Policy:
     """The input's own relevance, randomly permuted among the heads: same budget, same gate sizes, other heads.
 

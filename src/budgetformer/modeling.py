@@ -11,10 +11,10 @@ from transformers.utils import logging
 
 from . import method
 from .attention import AttentionParts
-from .configuration import BudgetFormerConfig
+from .configuration import IGNORED, BudgetFormerConfig
 from .execution import TokenLayout, gradients_wanted, resolve
 from .layers import BudgetFormerEmbeddings, BudgetFormerLayer
-from .objective import IGNORED, TrainingStatistics, classification_loss, regularisers
+from .objective import TrainingStatistics, classification_loss, regularisers
 from .outputs import BudgetFormerClassifierOutput, BudgetFormerModelOutput
 from .pretrained import BudgetFormerPreTrainedModel
 
@@ -59,6 +59,10 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
         layout = TokenLayout(mask_BN, packed=path.PACKED)
         x = self.embeddings(input_ids, token_type_ids, mask_BN)
         x = layout.pack(x) if layout.packed else x
+        own_B = None
+        if policy is None and self.training and self.config.budgeted and self.config.budget_sampling > 0:
+            sampled_B = self._sampled_budgets(len(input_ids), input_ids.device)
+            policy, own_B = method.sampled_policy(sampled_B), sampled_B.isnan()
         keys_B = None if policy is None else _input_keys(input_ids, mask_BN)
         states, decisions, maps = [x], [], []
         for index, layer in enumerate(self.layers):
@@ -78,11 +82,19 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
             pooled_BD = (layout.mean(x) if layout.packed else method.pooled_input(x, mask_BN)).to(x.dtype)
         return Encoded(
             layout=layout,
+            own_B=own_B,
             states=states,
             pooled_BD=pooled_BD,
             decisions=[d for d in decisions if d is not None],
             maps=tuple(maps) if need_maps else None,
         )
+
+    def _sampled_budgets(self, rows: int, device: torch.device) -> Tensor:
+        """A random budget j/H for a share of the rows, NaN for the others, (rows,)."""
+        heads = self.config.num_attention_heads
+        drawn_B = torch.randint(1, heads + 1, (rows,), device=device) / heads
+        sampled_B = torch.rand(rows, device=device) < self.config.budget_sampling
+        return torch.where(sampled_B, drawn_B, torch.nan)
 
     def forward(
         self,
@@ -125,9 +137,13 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
 
 @dataclass(kw_only=True)
 class Encoded:
-    """What the encoder computed for one batch; tokens as ``layout`` says."""
+    """What the encoder computed for one batch; tokens as ``layout`` says.
+
+    ``own_B`` tells the inputs that used their own budget from those that were given a random one; None: all did.
+    """
 
     layout: TokenLayout
+    own_B: Tensor | None
     states: list[Tensor]
     pooled_BD: Tensor
     decisions: list[method.HeadDecision]
@@ -215,7 +231,7 @@ class BudgetFormerForSequenceClassification(BudgetFormerPreTrainedModel):
     def _training_loss(self, task: Tensor, encoded: Encoded, labels: Tensor, rows: Tensor | int | None) -> Tensor:
         known = (labels != IGNORED).sum()
         share = 1.0 if rows is None else known / max(rows, 1)
-        mean_task = task.detach() / share if rows is not None else task
+        mean_task = task if rows is None else task * max(rows, 1) / known.clamp(min=1)
         if not encoded.decisions:
             self.statistics.add(task=mean_task)
             return task
@@ -229,6 +245,8 @@ class BudgetFormerForSequenceClassification(BudgetFormerPreTrainedModel):
         assert budget_BL is not None
         assert relevance_BLH is not None
         terms = regularisers(budget_BL, relevance_BLH, self.config, self.progress or 0.0)
+        if encoded.own_B is not None and kept_BLH is not None and bool(encoded.own_B.any()):
+            kept_BLH = kept_BLH[encoded.own_B]
         self.statistics.add(task=mean_task, budgets=budget_BL, relevance=relevance_BLH, kept=kept_BLH, **terms)
         return task + share * torch.stack(list(terms.values())).sum()
 

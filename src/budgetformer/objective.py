@@ -7,10 +7,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from . import method
-from .configuration import BudgetFormerConfig
-
-IGNORED = -100
-"""Label of a row without a gold label."""
+from .configuration import IGNORED, BudgetFormerConfig
 
 
 def classification_loss(

@@ -7,7 +7,7 @@ from typing import Any
 
 from safetensors import SafetensorError
 
-from ..inference import Classifier, check_folder
+from ..inference import Classifier
 from .libraries import quiet_libraries
 from .outcome import warn
 
@@ -15,7 +15,6 @@ from .outcome import warn
 def load_classifier(folder: Path, *, device: str, precision: str, execution: str) -> Classifier:
     """A Classifier; ValueError with the folder's name when it cannot be loaded whole."""
     quiet_libraries()
-    check_folder(folder)
     try:
         return Classifier.from_pretrained(folder, device=device, precision=precision, execution=execution)
     except (OSError, SafetensorError, KeyError, TypeError, AttributeError, RuntimeError) as problem:

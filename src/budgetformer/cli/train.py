@@ -88,6 +88,12 @@ def run(
     budget_price: Annotated[
         float | None, typer.Option("--budget-price", rich_help_panel=o.BUDGET, help="What all heads of a layer cost.")
     ] = None,
+    budget_sampling: Annotated[
+        float | None,
+        typer.Option(
+            "--budget-sampling", rich_help_panel=o.BUDGET, help="Share of rows trained at a random number of heads."
+        ),
+    ] = None,
     alpha_max: Annotated[
         float | None,
         typer.Option("--alpha-max", rich_help_panel=o.BUDGET, help="Weight of the interval at the end of training."),
@@ -158,6 +164,7 @@ def run(
         "s_max": s_max,
         "min_heads": min_heads,
         "budget_price": budget_price,
+        "budget_sampling": budget_sampling,
         "alpha_max": alpha_max,
     }
     if dense:
@@ -180,8 +187,6 @@ def run(
         data_folder=data_folder,
     )
     quiet_libraries()
-    from ..configuration import BudgetFormerConfig
-    from ..inference import pick_device
     from ..training import TrainingSettings
     from ..training import run as run_training
 
@@ -227,8 +232,6 @@ def run(
         tensorboard=tensorboard,
         quiet=quiet,
     )
-    BudgetFormerConfig.preset(preset, max_position_embeddings=max_length, **changes)
-    pick_device(device)  # like the line above: refused before data are read
     result = run_training(settings)
     if not quiet and os.environ.get("RANK", "0") == "0":
         _report(result.output, result.metrics, result.seconds)

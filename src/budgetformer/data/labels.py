@@ -11,12 +11,11 @@ from typing import Any
 
 import datasets
 
+from ..configuration import IGNORED
 from .errors import DataError
 from .storage import BATCH_ROWS, write_dataset
 from .unicode import is_blank
 
-IGNORED = -100
-"""Class index of a row without a label, left out of loss and scores."""
 KEEP = "keep"
 MOST_CLASSES = 10_000
 RARE = 5

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .errors import DataError
+from .errors import DataError, first_line
 
 _ROWS = 1000
 
@@ -19,7 +19,7 @@ def names(path: Path) -> list[str]:
     try:
         found = list(pq.read_schema(path).names)
     except (pa.ArrowException, OSError) as problem:
-        raise DataError(f"{path}: the parquet file is damaged ({_first_line(problem)})") from problem
+        raise DataError(f"{path}: the parquet file is damaged ({first_line(problem)})") from problem
     repeated = [name for name in found if found.count(name) > 1]
     if repeated:
         raise DataError(f"{path}: the column name {repeated[0]!r} stands twice; rename one")
@@ -37,8 +37,4 @@ def records(path: Path, only: Sequence[str] | None = None) -> Iterator[dict[str,
                     yield from ({} for _ in range(batch.num_rows))
                 yield from batch.to_pylist()
     except (pa.ArrowException, OSError) as problem:
-        raise DataError(f"{path}: the parquet file is damaged ({_first_line(problem)})") from problem
-
-
-def _first_line(problem: Exception) -> str:
-    return str(problem).splitlines()[0] if str(problem) else type(problem).__name__
+        raise DataError(f"{path}: the parquet file is damaged ({first_line(problem)})") from problem

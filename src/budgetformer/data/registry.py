@@ -12,7 +12,7 @@ import datasets
 
 from .bbc_news import load_bbc_news
 from .columns import Columns
-from .errors import DataError
+from .errors import DataError, first_line
 from .files import column_names
 from .loading import write_rows
 from .records import iter_records
@@ -190,7 +190,7 @@ def _from_hub(name: str, source: Source, split: str, store: str | Path | None, p
         loaded = datasets.load_dataset(source.hub, split=split)
     except Exception as problem:  # the hub's client raises errors of many kinds
         raise DataError(
-            f"{name}: the hub could not be asked for {source.hub} ({_first_line(problem)}); offline, name a folder "
+            f"{name}: the hub could not be asked for {source.hub} ({first_line(problem)}); offline, name a folder "
             f"with {name}/labels.txt and {name}/{split}.jsonl.gz in the environment variable {FOLDER_VARIABLE}"
         ) from problem
     class_names = tuple(getattr(loaded.features["label"], "names", None) or source.class_names)
@@ -232,8 +232,3 @@ def _class_name(label: str | None, class_names: tuple[str, ...], where: str) -> 
     if not label.isdecimal() or int(label) >= len(class_names):
         raise DataError(f"{where}: label {label} is not 0..{len(class_names) - 1} nor one of the class names")
     return class_names[int(label)]
-
-
-def _first_line(problem: Exception) -> str:
-    text = str(problem).strip()
-    return text.splitlines()[0] if text else type(problem).__name__

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 import datasets
 import numpy as np
 
+from ..configuration import IGNORED
 from .errors import DataError
-from .labels import IGNORED, is_unlabelled
+from .labels import is_unlabelled
 
 _ITERATION_ROWS = 10_000
 

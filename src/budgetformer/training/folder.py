@@ -14,11 +14,10 @@ from transformers.utils import logging
 
 CHECKPOINTS = "checkpoints"
 RECORD = "training.json"
-OWN_FILES = ("config.json", "model.safetensors", RECORD, "README.md")
 
 
-def prepare_output(output: str | Path, *, resume: bool, overwrite: bool) -> Path | None:
-    """Check the folder before any work; returns the checkpoint to go on from.
+def check_output(output: str | Path, *, resume: bool, overwrite: bool) -> Path | None:
+    """Check the folder before any work; returns the checkpoint to go on from. Nothing is changed yet.
 
     An empty or new folder is taken as it is. A folder of an earlier run needs ``resume`` or ``overwrite``; anything
     else in it is never touched. Raises ValueError that says what is there and what to do.
@@ -26,6 +25,9 @@ def prepare_output(output: str | Path, *, resume: bool, overwrite: bool) -> Path
     output = Path(output)
     if output.exists() and not output.is_dir():
         raise ValueError(f"output {output} is a file; give a folder")
+    there = next(p for p in (output.absolute(), *output.absolute().parents) if p.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise ValueError(f"output folder {output} cannot be made or written in {there}; give another place")
     ours = output.is_dir() and ((output / CHECKPOINTS).is_dir() or (output / RECORD).is_file())
     content = sorted(p.name for p in output.iterdir()) if output.is_dir() else []
     if content and not ours:
@@ -40,10 +42,13 @@ def prepare_output(output: str | Path, *, resume: bool, overwrite: bool) -> Path
             f"output folder {output} holds an earlier run; give --resume to go on with it, --overwrite to replace "
             "it, or another folder"
         )
-    if content:
-        shutil.rmtree(output / CHECKPOINTS, ignore_errors=True)
-    output.mkdir(parents=True, exist_ok=True)
     return None
+
+
+def start_output(output: Path) -> None:
+    """Make room for a new run: the checkpoints of an earlier one go."""
+    shutil.rmtree(output / CHECKPOINTS, ignore_errors=True)
+    output.mkdir(parents=True, exist_ok=True)
 
 
 def newest_checkpoint(output: Path) -> Path | None:

@@ -1,15 +1,20 @@
-"""Ctrl-C, SIGTERM and Trainer progress: long work can be stopped, and says where it is."""
+"""Ctrl-C, SIGTERM, early stopping and Trainer progress: long work can be stopped, and says where it is."""
 
 from __future__ import annotations
 
 import signal
 import sys
 import threading
+import time
 from types import FrameType
 from typing import Any
 
+import torch
 from tqdm.auto import tqdm
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import EarlyStoppingCallback, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+SAME_SIGNAL = 2.0
+"""Seconds."""
 
 
 class Interrupted(Exception):
@@ -19,12 +24,19 @@ class Interrupted(Exception):
 class StopOnSignal(TrainerCallback):
     """On SIGINT or SIGTERM: finish the update, save once, leave. A second signal leaves at once.
 
+    Of several processes all leave at the same update, whichever was told; and since a launcher passes a Ctrl-C on that
+    they have had already, signals within ``SAME_SIGNAL`` seconds count as one there. ``stopped`` says that training was
+    left early.
+
     Use as a context manager around ``Trainer.train``; the former handlers come back at the end. Outside the main
     thread, where Python takes no signal handlers, it does nothing.
     """
 
     def __init__(self) -> None:
         self.signal: int | None = None
+        self.stopped = False
+        self._saved_at: int | None = None
+        self._since = 0.0
         self._former: dict[int, Any] = {}
 
     def __enter__(self) -> StopOnSignal:
@@ -39,12 +51,23 @@ class StopOnSignal(TrainerCallback):
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.signal is not None:
+            if torch.distributed.is_initialized() and time.monotonic() - self._since < SAME_SIGNAL:
+                return
             raise KeyboardInterrupt
-        self.signal = number
+        self.signal, self._since = number, time.monotonic()
         print(f"\n{signal.Signals(number).name}: saving after this update; again to leave at once.", file=sys.stderr)
 
+    def _is_to_stop(self, args: TrainingArguments) -> bool:
+        told = self.signal is not None
+        if args.world_size > 1:
+            anyone = torch.tensor(int(told), device=args.device)
+            torch.distributed.all_reduce(anyone, torch.distributed.ReduceOp.MAX)
+            told = bool(anyone)
+        self.stopped = self.stopped or told
+        return self.stopped
+
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        if self.signal is not None:
+        if self._is_to_stop(args):
             control.should_evaluate = False
             control.should_save = True
             control.should_training_stop = True
@@ -52,14 +75,29 @@ class StopOnSignal(TrainerCallback):
     def on_epoch_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        if self.signal is not None:  # already saved at the end of the step
-            control.should_evaluate = control.should_save = False
+        if self._is_to_stop(args):
+            control.should_evaluate = False
+            control.should_save = self._saved_at != state.global_step
             control.should_training_stop = True
 
+    def on_save(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        self._saved_at = state.global_step
+
     def on_evaluate(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        if self.signal is not None:
+        if self._is_to_stop(args):
             control.should_save = True
             control.should_training_stop = True
+
+
+class Patience(EarlyStoppingCallback):
+    """Early stopping that goes on counting in a resumed run, with the patience that this run was given."""
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        super().on_train_begin(args, state, control, **kwargs)
+        saved = state.stateful_callbacks.get(type(self).__name__, {})
+        self.early_stopping_patience_counter = saved.get("attributes", {}).get("early_stopping_patience_counter", 0)
 
 
 class Progress(TrainerCallback):

@@ -11,6 +11,7 @@ import datasets
 import numpy as np
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
+from ..configuration import IGNORED
 from ..data.columns import Columns, resolve_columns
 from ..data.encoded_dataset import EncodedDataset, encode_dataset
 from ..data.encoding import TextEncoder
@@ -21,7 +22,6 @@ from ..data.loading import Texts, load
 from ..data.registry import is_named, load_named
 from ..data.splits import count_repeats, split_validation
 from ..data.vocabulary import train_tokenizer
-from ..objective import IGNORED
 from .settings import TrainingSettings
 
 Say = Callable[[str], None]

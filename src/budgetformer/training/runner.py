@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import sys
@@ -11,36 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-import transformers
-from transformers import DataCollatorWithPadding, EarlyStoppingCallback, PrinterCallback, TrainingArguments, set_seed
+from transformers import DataCollatorWithPadding, PrinterCallback, TrainingArguments, set_seed
+from transformers.integrations import TensorBoardCallback
 
 from ..configuration import BudgetFormerConfig
 from ..inference import pick_device
 from ..modeling import BudgetFormerForSequenceClassification
 from ..reporting.card import model_card
-from ..version import __version__
-from .folder import CHECKPOINTS, newest_checkpoint, prepare_output, quiet_transformers, write_model_folder
-from .guards import Interrupted, Progress, StopOnSignal
+from .folder import CHECKPOINTS, check_output, newest_checkpoint, quiet_transformers, start_output, write_model_folder
+from .guards import Interrupted, Patience, Progress, StopOnSignal
 from .prepare import PreparedData, prepare
+from .record import keep_settings, training_record
 from .schedule import BudgetSchedule, TrainingWatch
 from .settings import TrainingSettings
 from .trainer import BudgetTrainer, classification_metrics
-
-RUN_FILE = "run.json"
-LENGTH = ("epochs", "max_steps", "patience", "eval_steps")
-FREE = (
-    *LENGTH,
-    "output",
-    "resume",
-    "overwrite",
-    "quiet",
-    "logging_steps",
-    "tensorboard",
-    "device",
-    "title",
-    "keep_best",
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +61,7 @@ def run(settings: TrainingSettings) -> TrainingResult:
     output = Path(settings.output)
     main_process = int(os.environ.get("RANK", "0")) == 0
     if main_process:
-        checkpoint = prepare_output(output, resume=settings.resume, overwrite=settings.overwrite)
+        checkpoint = check_output(output, resume=settings.resume, overwrite=settings.overwrite)
     else:
         checkpoint = newest_checkpoint(output) if settings.resume else None
 
@@ -86,6 +69,8 @@ def run(settings: TrainingSettings) -> TrainingResult:
         if main_process and not settings.quiet:
             print(text, file=sys.stderr)
 
+    pick_device(settings.device)  # like the next line: refused before data are read
+    BudgetFormerConfig.preset(settings.preset, **({"max_position_embeddings": settings.max_length} | settings.config))
     set_seed(settings.seed)
     data = prepare(settings, say)
     config = build_config(settings, data)
@@ -97,12 +82,14 @@ def run(settings: TrainingSettings) -> TrainingResult:
         enable()
     arguments = training_arguments(settings, rows=len(data.train))
     trainer = build_trainer(settings, model, arguments, data)
-    _record_run(output, settings, data, checkpoint, trainer, say)
+    if main_process and checkpoint is None:
+        start_output(output)
+    keep_settings(output, settings, data, trainer, checkpoint=checkpoint, say=say)
     with StopOnSignal() as stop:
         trainer.add_callback(stop)
         with quiet_transformers():
             trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
-    if stop.signal is not None:
+    if stop.stopped:
         kept = newest_checkpoint(output)
         raise Interrupted(f"stopped; the state is in {kept}. Go on with the same command and --resume")
     metrics = {k.removeprefix("eval_"): v for k, v in trainer.evaluate().items()}
@@ -114,7 +101,7 @@ def run(settings: TrainingSettings) -> TrainingResult:
         seconds=time.perf_counter() - started,
     )
     if trainer.is_world_process_zero():
-        record = _record(settings, config, data, trainer, result)
+        record = training_record(settings, data, trainer, metrics=metrics, seconds=result.seconds)
         card = model_card(config=config, record=record)
         write_model_folder(output, model=trainer.model, tokenizer=data.tokenizer, card=card, record=record)
         say(f"model folder written to {output}")
@@ -167,11 +154,7 @@ def training_arguments(settings: TrainingSettings, *, rows: int) -> TrainingArgu
     batches = math.ceil(rows / settings.batch_size)
     updates = settings.max_steps or math.ceil(batches / settings.gradient_accumulation) * (settings.epochs or 1)
     every = "steps" if settings.eval_steps else "epoch"
-    report = []
-    if settings.tensorboard is not None:
-        os.environ["TENSORBOARD_LOGGING_DIR"] = str(settings.tensorboard)
-        report = ["tensorboard"]
-    return TrainingArguments(
+    arguments = TrainingArguments(
         output_dir=str(Path(settings.output) / CHECKPOINTS),
         num_train_epochs=settings.epochs or 3.0,
         max_steps=settings.max_steps or -1,
@@ -196,15 +179,15 @@ def training_arguments(settings: TrainingSettings, *, rows: int) -> TrainingArgu
         load_best_model_at_end=settings.keep_best,
         metric_for_best_model="eval_score",
         greater_is_better=True,
-        restore_callback_states_from_checkpoint=True,
-        train_sampling_strategy="group_by_length",
-        length_column_name="length",
         dataloader_pin_memory=device != "cpu",
         ddp_find_unused_parameters=False,
         label_names=["labels"],
-        report_to=report,
+        report_to=[],
         disable_tqdm=True,
     )
+    if arguments.n_gpu > 1:  # one process takes one GPU: copies of the model in threads would share its statistics
+        arguments._n_gpu = 1
+    return arguments
 
 
 def build_trainer(
@@ -227,69 +210,10 @@ def build_trainer(
     trainer.callback_handler.callbacks.insert(0, BudgetSchedule() if model.config.budgeted else TrainingWatch())
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(Progress(title=settings.title, quiet=settings.quiet))
+    if settings.tensorboard is not None:
+        board = TensorBoardCallback()
+        board.logging_dir = str(settings.tensorboard)
+        trainer.add_callback(board)
     if settings.patience is not None:
-        trainer.add_callback(EarlyStoppingCallback(early_stopping_patience=settings.patience))
+        trainer.add_callback(Patience(early_stopping_patience=settings.patience))
     return trainer
-
-
-def _record_run(
-    output: Path,
-    settings: TrainingSettings,
-    data: PreparedData,
-    checkpoint: Path | None,
-    trainer: BudgetTrainer,
-    say: Any,
-) -> None:
-    """Keep what the run was told beside its checkpoints; on resume compare, and say what changed."""
-    file = output / CHECKPOINTS / RUN_FILE
-    now = json.loads(json.dumps({"settings": settings.describe(), "data": data.fingerprint}))
-    if checkpoint is not None and file.is_file():
-        before = json.loads(file.read_text(encoding="utf-8"))
-        changed = {
-            name: (before["settings"].get(name), value)
-            for name, value in now["settings"].items()
-            if before["settings"].get(name) != value
-        }
-        other = {k: v for k, v in changed.items() if k not in FREE}
-        if other:
-            name, (old, new) = next(iter(other.items()))
-            raise ValueError(f"--resume goes on with the same run, but {name} was {old!r} and is {new!r} now")
-        if before["data"] != now["data"]:
-            raise ValueError("--resume goes on with the same run, but the training rows are not the same as before")
-        length = {k: v for k, v in changed.items() if k in LENGTH}
-        if length:
-            words = ", ".join(f"{k} {old} → {new}" for k, (old, new) in length.items())
-            say(
-                f"note: the length of the run changed ({words}): learning rate, noise, temperature and loss weights "
-                f"go on as if the new length had been planned from the start, a jump at update {checkpoint.name[11:]}"
-            )
-    if checkpoint is not None:
-        say(f"going on from {checkpoint}")
-    if trainer.is_world_process_zero():
-        file.parent.mkdir(parents=True, exist_ok=True)
-        aside = file.with_suffix(".partial")
-        aside.write_text(json.dumps(now, indent=1), encoding="utf-8")
-        aside.replace(file)
-
-
-def _record(
-    settings: TrainingSettings,
-    config: BudgetFormerConfig,
-    data: PreparedData,
-    trainer: BudgetTrainer,
-    result: TrainingResult,
-) -> dict[str, Any]:
-    """``training.json``: settings, data counts, measured figures, versions, and the whole log."""
-    return {
-        "budgetformer": __version__,
-        "torch": torch.__version__,
-        "transformers": transformers.__version__,
-        "settings": settings.describe(),
-        "data": data.counts | {"classes": data.class_counts, "fingerprint": data.fingerprint},
-        "parameters": sum(p.numel() for p in trainer.model.parameters()),
-        "updates": trainer.state.global_step,
-        "best_update": trainer.state.best_global_step,
-        "validation": result.metrics,
-        "seconds": round(result.seconds, 1),
-        "history": trainer.state.log_history,
-    }

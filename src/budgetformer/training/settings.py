@@ -19,6 +19,19 @@ OPTIMISATION: dict[str, dict[str, Any]] = {
 }
 """Optimisation defaults of each preset; AdamW with linear decay throughout."""
 
+WHOLE = (
+    "batch_size",
+    "gradient_accumulation",
+    "max_steps",
+    "patience",
+    "logging_steps",
+    "eval_steps",
+    "vocab_size",
+    "max_length",
+    "seed",
+)
+"""Settings that are whole numbers."""
+
 PRECISIONS = ("float32", "bf16")
 
 
@@ -83,17 +96,20 @@ class TrainingSettings:
     title: str = "Training"
 
     def __post_init__(self) -> None:
-        for name in ("text_column",):
-            value = getattr(self, name)
-            object.__setattr__(self, name, (value,) if isinstance(value, str) else tuple(value or ()))
+        columns = (self.text_column,) if isinstance(self.text_column, str) else tuple(self.text_column or ())
+        object.__setattr__(self, "text_column", columns)
         self._check()
 
     def _check(self) -> None:
-        positive = ("batch_size", "gradient_accumulation", "epochs", "max_steps", "learning_rate", "max_grad_norm")
-        for name in (*positive, "patience", "logging_steps", "eval_steps", "vocab_size", "max_length"):
+        for name in ("epochs", "learning_rate", "max_grad_norm"):
             value = getattr(self, name)
             if value is not None and not (_number(value) and value > 0):
                 raise ValueError(f"{name} must be above 0, got {value!r}")
+        for name in WHOLE:
+            value = getattr(self, name)
+            least = 0 if name == "seed" else 1
+            if value is not None and not (_number(value) and value == int(value) and value >= least):
+                raise ValueError(f"{name} must be a whole number, at least {least}, got {value!r}")
         for name in ("warmup", "label_smoothing"):
             value = getattr(self, name)
             if value is not None and not (_number(value) and 0 <= value < 1):
@@ -110,6 +126,11 @@ class TrainingSettings:
             raise ValueError(f"class_weights must be 'balanced' or a number per class, got {self.class_weights!r}")
         if self.epochs is not None and self.max_steps is not None:
             raise ValueError(f"give epochs ({self.epochs}) or max_steps ({self.max_steps}), not both")
+        if self.device.startswith("cuda:") and self.device != "cuda:0":
+            raise ValueError(
+                f"device {self.device!r}: training takes the first GPU it sees; give cuda and set the environment "
+                f"variable CUDA_VISIBLE_DEVICES={self.device[5:]}"
+            )
         if self.resume and self.overwrite:
             raise ValueError(
                 "resume goes on with the run in the output folder and overwrite deletes it: give one of them"

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.metrics import f1_score
 from torch import nn
 from transformers import EvalPrediction, Trainer
 from transformers.trainer import TRAINER_STATE_NAME
@@ -18,7 +17,9 @@ from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, rotate_checkpoints
 
 from ..attention import AttentionOutput, budgeted_layers
-from ..objective import IGNORED
+from ..configuration import IGNORED
+from ..metering.scores import scores
+from .order import EpochOrder
 
 VIOLATION = 1.0
 """What the score of a checkpoint loses when its mean budget lies outside ``[s_min, s_max]``."""
@@ -31,11 +32,20 @@ class CheckpointError(OSError):
 class BudgetTrainer(Trainer):
     """The Trainer that ``train()`` uses.
 
+    Rows come in the order of ``EpochOrder``, which takes their ``length`` from the data set.
     Checkpoints are written to a hidden folder beside their place and renamed when complete; older ones go after
     that. No pickled arguments are written. Evaluation adds ``eval_mean_heads``, ``eval_mean_budget`` and the
     heads per layer, and ``eval_score`` by which the best checkpoint is chosen: accuracy, minus ``VIOLATION`` when
     the mean budget leaves the interval by more than one percentage point, ties broken by the loss.
     """
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> EpochOrder:
+        return EpochOrder(
+            lengths=self.train_dataset["length"][:],  # the argument has lost this column
+            group=self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size,
+            seed=self.args.seed,
+            epoch=lambda: int(self.state.epoch or 0),
+        )
 
     def _save_checkpoint(self, model: nn.Module, trial: Any) -> None:
         run = Path(self.args.output_dir)
@@ -159,7 +169,4 @@ def classification_metrics(prediction: EvalPrediction) -> dict[str, float]:
     labels, guesses = prediction.label_ids[known], np.argmax(logits, axis=-1)[known]
     if not len(labels):
         return {}
-    return {
-        "accuracy": float((guesses == labels).mean()),
-        "macro_f1": float(f1_score(labels, guesses, average="macro", zero_division=0)),
-    }
+    return scores(labels, guesses)

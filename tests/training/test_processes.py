@@ -1,0 +1,93 @@
+"""Two processes (gloo) train as one, and leave together."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from budgetformer import train
+from budgetformer.training.folder import newest_checkpoint
+
+from ..conftest import sentences
+
+pytestmark = pytest.mark.slow
+
+
+def test_two_processes_train_together_and_agree(
+    write_csv: Callable[..., Path], tmp_path: Path, tiny_settings: dict[str, Any]
+) -> None:
+    data = write_csv(sentences(72, labels=["praise", "refund"]))  # 64 to train: four updates of 16
+    config = tiny_settings["config"] | {"sigma_max": 0.0}
+    settings = tiny_settings | {"train": str(data), "max_steps": 6, "eval_steps": 3, "config": config}
+    code = f"""
+import torch, torch.distributed as dist
+from budgetformer import train
+import budgetformer.training.runner as run
+built = run.build_trainer
+kept = []
+run.build_trainer = lambda *a: kept.append(built(*a)) or kept[-1]
+train(**{settings!r}, output={str(tmp_path / "two")!r})
+flat = torch.cat([p.detach().flatten() for p in kept[0].model.parameters()])
+both = [torch.empty_like(flat) for _ in range(dist.get_world_size())]
+dist.all_gather(both, flat)
+assert torch.equal(both[0], both[1]), (both[0] - both[1]).abs().max()
+print("agree")
+"""
+    script = tmp_path / "two.py"
+    script.write_text(code)
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--nproc-per-node",
+        "2",
+        "--standalone",
+        str(script),
+    ]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=120, env=os.environ | {"OMP_NUM_THREADS": "1"}
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count("agree") == 2
+    train(**(settings | {"batch_size": 16}), output=tmp_path / "one")
+    a, b = (load_file(tmp_path / name / "model.safetensors") for name in ("one", "two"))
+    assert set(a) == set(b)
+    for name, value in a.items():
+        torch.testing.assert_close(b[name], value, atol=1e-4, rtol=1e-3, msg=name)
+
+
+def test_of_two_processes_one_is_told_to_stop_and_both_leave_at_the_same_update(
+    write_csv: Callable[..., Path], tmp_path: Path, tiny_settings: dict[str, Any]
+) -> None:
+    data = write_csv(sentences(70, labels=["praise", "refund"]))
+    settings = tiny_settings | {"train": str(data), "output": str(tmp_path / "m"), "max_steps": 100_000}
+    script = tmp_path / "two.py"
+    script.write_text(
+        "import os, signal\n"
+        "from budgetformer import train\n"
+        "from budgetformer.training import Interrupted\n"
+        "from budgetformer.training.trainer import BudgetTrainer\n"
+        "original = BudgetTrainer.training_step\n"
+        "def step(self, *args, **kwargs):\n"
+        "    if self.state.global_step == 7 and os.environ['RANK'] == '1':\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    return original(self, *args, **kwargs)\n"
+        "BudgetTrainer.training_step = step\n"
+        f"try: train(**{settings!r})\n"
+        "except Interrupted as stopped: print(stopped)\n"
+    )
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", str(script)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("checkpoint-8.") == 2
+    assert newest_checkpoint(tmp_path / "m") == tmp_path / "m" / "checkpoints" / "checkpoint-8"
