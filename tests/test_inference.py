@@ -89,7 +89,7 @@ def test_a_budget_can_be_asked_for_or_capped(classifier: Classifier) -> None:
 
 
 def test_a_wrong_request_is_refused_before_the_first_answer(classifier: Classifier, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"max_budget must lie in \(0, 1\], got 9"):
+    with pytest.raises(ValueError, match=r"max_budget must be one number in \(0, 1\], got 9"):
         classifier.stream(["good"], max_budget=9)
     twin = Classifier.from_pretrained(make_folder(tmp_path / "dense", budgeted=False), device="cpu")
     for request in ({"budget": 0.5}, {"max_budget": 0.5}, {"policy": random_policy()}):

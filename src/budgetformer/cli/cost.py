@@ -53,10 +53,11 @@ def run(
     if model is not None:
         o.refuse({"--classes": classes}, "with --model, which knows its classes")
     from .libraries import quiet_libraries
+    from .models import model_files
     from .writing import check_target, write_json
 
     if json_file is not None:
-        check_target(json_file)
+        check_target(json_file, inputs=[] if model is None else model_files(model))
     quiet_libraries()
     config = _config(preset, model, classes)
     if model is not None and length > config.max_position_embeddings:

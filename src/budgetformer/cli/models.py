@@ -21,6 +21,11 @@ def load_classifier(folder: Path, *, device: str, precision: str, execution: str
         raise ValueError(f"model folder {folder} cannot be loaded ({problem}); copy the whole folder anew") from problem
 
 
+def model_files(folder: Path) -> list[Path]:
+    """What lies in a model folder, so that no output replaces it."""
+    return list(folder.iterdir()) if folder.is_dir() else []
+
+
 def effective_budgets(classifier: Classifier, *, budget: float | None, max_budget: float | None) -> dict[str, Any]:
     """The budget arguments of a call; those that the model cannot follow are dropped, with a warning."""
     if not classifier.config.budgeted and (budget is not None or max_budget is not None):

@@ -25,6 +25,8 @@ def check_output(output: str | Path, *, resume: bool, overwrite: bool) -> Path |
     output = Path(output)
     if output.exists() and not output.is_dir():
         raise ValueError(f"output {output} is a file; give a folder")
+    if output.is_symlink() and not output.exists():
+        raise ValueError(f"output {output} is a link to {os.readlink(output)}, which is not there; give a folder")
     there = next(p for p in (output.absolute(), *output.absolute().parents) if p.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
         raise ValueError(f"output folder {output} cannot be made or written in {there}; give another place")
