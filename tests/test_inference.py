@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from transformers import AutoTokenizer
@@ -81,14 +82,14 @@ def test_a_budget_can_be_asked_for_or_capped(classifier: Classifier) -> None:
     assert max(h for p in capped for h in p.heads) == 2
     assert sum(p.macs for p in capped) < sum(p.macs for p in free)
     for wrong in (0, -0.1, 1.0001, float("nan")):
-        with pytest.raises(ValueError, match=r"budget must lie in \(0, 1\]"):
+        with pytest.raises(ValueError, match=r"budget must be one number in \(0, 1\]"):
             classifier("good", budget=wrong)
     with pytest.raises(ValueError, match="not both"):
         classifier("good", budget=0.5, max_budget=0.5)
 
 
 def test_a_wrong_request_is_refused_before_the_first_answer(classifier: Classifier, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"max_budget must lie in \(0, 1\], got 9"):
+    with pytest.raises(ValueError, match=r"max_budget must be one number in \(0, 1\], got 9"):
         classifier.stream(["good"], max_budget=9)
     twin = Classifier.from_pretrained(make_folder(tmp_path / "dense", budgeted=False), device="cpu")
     for request in ({"budget": 0.5}, {"max_budget": 0.5}, {"policy": random_policy()}):
@@ -117,6 +118,29 @@ def test_whatever_a_text_contains_it_is_answered_once_in_order(classifier: Class
 def test_what_is_no_text_is_named_by_its_number(classifier: Classifier, wrong: object) -> None:
     with pytest.raises(ValueError, match="input 1 must be a text or a Pair of texts, got"):
         classifier(["good", wrong])
+
+
+@pytest.mark.parametrize("wrong", [None, 3, b"good", {"text": "good"}, {"good", "bad"}, Path("a.csv")])
+def test_what_is_no_list_of_texts_is_refused(classifier: Classifier, wrong: object) -> None:
+    with pytest.raises(ValueError, match=f"inputs must be texts or Pairs .*got {type(wrong).__name__}"):
+        classifier(wrong)
+
+
+def test_a_model_that_knows_its_columns_takes_pairs_or_single_texts(tmp_path: Path) -> None:
+    single = Classifier.from_pretrained(make_folder(tmp_path / "a", text_columns=["text"]), device="cpu")
+    with pytest.raises(ValueError, match="trained on single texts, not on pairs"):
+        single(Pair("good", "bad"))
+    folder = make_folder(tmp_path / "b", segments=True, text_columns=["one"], pair_column="two")
+    with pytest.raises(ValueError, match=r"trained on pairs: use Pair\("):
+        Classifier.from_pretrained(folder, device="cpu")("good")
+
+
+@pytest.mark.parametrize("wrong", [True, "0.5", [0.5, 0.2], 0, 1.0001, float("nan"), torch.tensor(0.5)])
+def test_a_budget_is_one_number(classifier: Classifier, wrong: object) -> None:
+    for name in ("budget", "max_budget"):
+        with pytest.raises(ValueError, match=rf"^{name} must be one number in \(0, 1\]"):
+            classifier("good", **{name: wrong})
+    same([classifier("good", budget=np.float32(0.5))], [classifier("good", budget=0.5)])
 
 
 def test_a_pair_is_one_input_and_two_texts_are_two(pairs: Classifier) -> None:
@@ -177,6 +201,9 @@ def test_bfloat16_agrees_with_float32_within_a_few_percent(folder: Path, classif
     for option, message in [
         ({"precision": "fp8"}, "precision must be one of float32, bf16, got 'fp8'"),
         ({"device": "tpu0"}, "device"),
+        ({"device": "meta"}, "device must be auto, cpu"),
+        ({"device": None}, "device must be auto, cpu"),
+        ({"device": "cpu:1"}, "is not there"),
         ({"execution": "fast"}, "execution must be one of auto, reference, packed, got 'fast'"),
         ({"batch_tokens": 0}, "batch_tokens and window must be at least 1"),
     ]:

@@ -87,6 +87,38 @@ def test_tensors_that_do_not_fit_are_named(folder: Path, edit: Any, message: str
         Classifier.from_pretrained(folder, device="cpu")
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_no_numbers_are_refused(folder: Path, value: float) -> None:
+    change(folder, lambda t: t[GATE][0].fill_(value))
+    for cls in (BudgetFormerForSequenceClassification, AutoModelForSequenceClassification, AutoModel):
+        with pytest.raises(ValueError, match=rf"NaN or infinity: {NAMED}"):
+            cls.from_pretrained(folder)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("config.json", {"id2label": {"0": 1, "1": 2, "2": 3}, "label2id": None}, "id2label"),
+        ("config.json", {"id2label": ["a", "b", "c"]}, "items"),
+        ("config.json", {"vocab_size": "94"}, "str"),
+        ("config.json", {"text_columns": "text"}, "text_columns must be a list"),
+        ("config.json", {"min_heads": 99}, "min_heads"),
+        ("tokenizer.json", None, "tokenizer files"),
+        ("tokenizer_config.json", None, "tokenizer files"),
+    ],
+)
+def test_files_that_were_edited_are_named_with_their_folder(
+    folder: Path, file: str, content: Any, message: str
+) -> None:
+    path = folder / file
+    path.write_text("{" if content is None else json.dumps(json.loads(path.read_text()) | content), encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"{folder}.*{message}"):
+        Classifier.from_pretrained(folder, device="cpu")
+    path.unlink()
+    with pytest.raises(ValueError, match=f"{folder}.* no {file}"):
+        Classifier.from_pretrained(folder, device="cpu")
+
+
 def test_another_number_of_classes_is_refused(folder: Path) -> None:
     for cls in (BudgetFormerForSequenceClassification, AutoModelForSequenceClassification):
         with pytest.raises(ValueError, match=r"says: classifier\.bias, classifier\.weight"):

@@ -185,6 +185,10 @@ class BudgetFormerConfig(PreTrainedConfig):
         names = self.id2label or {}
         distinct = sorted(names) == list(range(len(names))) and len(set(names.values())) == len(names) >= 1
         _require(self, "id2label", distinct, "give every class from 0 on a name of its own")
+        _require(self, "id2label", all(isinstance(name, str) for name in names.values()), "hold names that are texts")
+        columns = self.text_columns
+        listed = isinstance(columns, list | tuple) and all(isinstance(name, str) for name in columns)
+        _require(self, "text_columns", columns is None or listed, "be a list of names")
         inverse = {name: i for i, name in names.items()}
         _require(self, "label2id", self.label2id == inverse, f"be the reverse of id2label ({inverse})")
         _require(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -11,14 +11,13 @@ from typing import Any, overload
 
 import numpy as np
 import torch
-from transformers import AutoTokenizer
 
 from .configuration import BudgetFormerConfig
 from .data.encoding import Encoded, TextEncoder, collate
 from .execution import resolve
 from .metering.macs import executed_macs
 from .method import Policy
-from .model_folder import check_folder, check_vocabulary
+from .model_folder import check_folder, check_vocabulary, load_config, load_tokenizer
 from .modeling import BudgetFormerForSequenceClassification
 
 PRECISIONS = {"float32": torch.float32, "bf16": torch.bfloat16}
@@ -69,9 +68,11 @@ class Request:
     def __post_init__(self) -> None:
         for name in ("budget", "max_budget"):
             value = getattr(self, name)
-            number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-            if value is not None and not (number and 0 < value <= 1):
-                raise ValueError(f"{name} must lie in (0, 1], got {value!r}")
+            is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
+            if value is not None and not (is_number and 0 < value <= 1):
+                raise ValueError(f"{name} must be one number in (0, 1], got {value!r}")
+        if self.policy is not None and not callable(self.policy):
+            raise ValueError(f"policy must be a function such as those of budgetformer.baselines, got {self.policy!r}")
         if self.budget is not None and self.max_budget is not None:
             raise ValueError(f"give budget ({self.budget}) or max_budget ({self.max_budget}), not both")
 
@@ -133,10 +134,11 @@ class Classifier:
         folder = check_folder(folder)
         if precision not in PRECISIONS:
             raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
-        model = BudgetFormerForSequenceClassification.from_pretrained(folder, local_files_only=True)
+        config = load_config(folder)
+        tokenizer = load_tokenizer(folder, config)
+        model = BudgetFormerForSequenceClassification.from_pretrained(folder, config=config, local_files_only=True)
         model.set_execution(execution)
         model.to(device=torch.device(pick_device(device)), dtype=PRECISIONS[precision])
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         return cls(model=model, tokenizer=tokenizer, **options)
 
     @property
@@ -167,6 +169,8 @@ class Classifier:
     def stream(self, inputs: Iterable[str | Pair], **request: Any) -> Iterator[Prediction]:
         """Classify any number of inputs in order, holding one window in memory; a wrong request is refused at once."""
         asked = Request(**request)
+        if isinstance(inputs, str | Pair | bytes | Mapping | Set) or not isinstance(inputs, Iterable):
+            raise ValueError(f"inputs must be texts or Pairs in an order, such as a list, got {type(inputs).__name__}")
         for name in ("budget", "max_budget", "policy"):
             if not self.config.budgeted and getattr(asked, name) is not None:
                 raise ValueError(f"{name} has no effect: this model has full attention and always uses all heads")
@@ -182,12 +186,13 @@ class Classifier:
     def encode(self, items: list[str | Pair]) -> Encoded:
         """Token ids as in training. Raises ValueError when pairs and single texts are mixed."""
         texts = [i.text if isinstance(i, Pair) else i for i in items]
-        pairs = [i.pair if isinstance(i, Pair) else None for i in items]
-        if all(p is None for p in pairs):
-            return self.encoder.encode(texts)
-        if any(p is None for p in pairs):
+        pairs = [i.pair for i in items if isinstance(i, Pair)]
+        if 0 < len(pairs) < len(items):
             raise ValueError("single texts and pairs cannot be mixed in one call: the model was trained on one of them")
-        return self.encoder.encode(texts, [p for p in pairs if p is not None])
+        if items and self.config.text_columns and bool(pairs) != bool(self.config.pair_column):
+            takes = "pairs: use Pair(text, other)" if self.config.pair_column else "single texts, not on pairs"
+            raise ValueError(f"the model was trained on {takes}")
+        return self.encoder.encode(texts, pairs or None)
 
     def _window(self, items: list[str | Pair], asked: Request) -> list[Prediction]:
         encoded = self.encode(items)
@@ -217,6 +222,8 @@ class Classifier:
         tensors = {k: v.to(device) for k, v in collate(part, pad_token_id=self.config.pad_token_id).items()}
         output = self.model(**tensors, **asked.forward_arguments(), output_budgets=True)
         scores_BC = torch.softmax(output.logits.float(), dim=-1).cpu().numpy().astype(float)
+        if not np.isfinite(scores_BC).all():
+            raise ValueError("the model's scores are not numbers: its weights are damaged or too large")
         scores_BC = scores_BC / scores_BC.sum(axis=-1, keepdims=True)
         lengths = [len(ids) for ids in part.input_ids]
         layers, all_heads = self.config.num_hidden_layers, self.config.num_attention_heads
@@ -261,18 +268,20 @@ def check_input(item: Any, number: int) -> None:
             )
 
 
-def pick_device(name: str) -> str:
+def pick_device(name: str | torch.device) -> str:
     """``auto`` is a GPU when there is one. Raises ValueError for a device that this machine does not have."""
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        kind = torch.device(name).type
-    except RuntimeError:
-        raise ValueError(f"device must be auto, cpu, cuda or cuda:N, got {name!r}") from None
-    index = torch.device(name).index or 0
-    if kind == "cuda" and index >= torch.cuda.device_count():
+        device = torch.device(name)
+    except (RuntimeError, TypeError):
+        device = torch.device("meta")
+    if device.type not in ("cpu", "cuda", "mps"):
+        raise ValueError(f"device must be auto, cpu, cuda, cuda:N or mps, got {name!r}")
+    number = {"cpu": 1, "cuda": torch.cuda.device_count(), "mps": int(torch.backends.mps.is_available())}[device.type]
+    if (device.index or 0) >= number:
         raise ValueError(
-            f"device {name!r} is not there: torch {torch.__version__} sees {torch.cuda.device_count()} CUDA devices; "
+            f"device {str(name)!r} is not there: torch {torch.__version__} sees {number} {device.type} devices; "
             "use cpu or auto"
         )
-    return name
+    return str(name)

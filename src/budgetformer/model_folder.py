@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from transformers import AutoTokenizer
+
 from .configuration import BudgetFormerConfig
 
 
@@ -26,9 +28,36 @@ def check_folder(folder: str | Path) -> Path:
         raise ValueError(f"{folder} holds a model of type {kind!r}, not {BudgetFormerConfig.model_type!r}")
     if not list(folder.glob("*.safetensors")):
         raise ValueError(f"{folder} has no model.safetensors; weights in other formats are not loaded")
-    if not (folder / "tokenizer.json").is_file():
-        raise ValueError(f"{folder} has no tokenizer.json; copy the whole folder that training wrote")
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        if not (folder / name).is_file():
+            raise ValueError(f"{folder} has no {name}; copy the whole folder that training wrote")
     return folder
+
+
+def load_config(folder: Path) -> BudgetFormerConfig:
+    """The configuration of a folder; ValueError names the folder and what cannot be used."""
+    try:
+        return BudgetFormerConfig.from_pretrained(folder, local_files_only=True)
+    except Exception as problem:  # a damaged file can fail anywhere in the reading
+        raise ValueError(
+            f"{folder / 'config.json'} cannot be used: {_line(problem)}; restore the original file"
+        ) from problem
+
+
+def load_tokenizer(folder: Path, config: BudgetFormerConfig) -> Any:
+    """The tokenizer of a folder; ValueError names the folder and what cannot be used."""
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    except Exception as problem:  # a damaged file can fail anywhere in the reading
+        raise ValueError(
+            f"{folder}: the tokenizer files cannot be used ({type(problem).__name__}: {_line(problem)}); "
+            "copy the folder anew"
+        ) from problem
+    try:
+        check_vocabulary(tokenizer, config)
+    except ValueError as problem:
+        raise ValueError(f"{folder}: {problem}") from problem
+    return tokenizer
 
 
 def check_vocabulary(tokenizer: Any, config: BudgetFormerConfig) -> None:
@@ -39,3 +68,7 @@ def check_vocabulary(tokenizer: Any, config: BudgetFormerConfig) -> None:
             f"the tokenizer gives token ids up to {largest} and the model has {config.vocab_size} (vocab_size): it is "
             "not the tokenizer of this model; restore the tokenizer files of the folder"
         )
+
+
+def _line(problem: Exception) -> str:
+    return " ".join(str(problem).split())

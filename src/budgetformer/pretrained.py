@@ -56,7 +56,7 @@ class BudgetFormerPreTrainedModel(PreTrainedModel):
     def from_pretrained(cls, folder: str | Path, *args: Any, **kwargs: Any) -> Any:
         """Load completely or not at all, and from safetensors only; otherwise as in ``transformers``.
 
-        Raises ValueError that names missing, unknown and wrongly shaped tensors.
+        Raises ValueError that names missing, unknown and wrongly shaped tensors, and those with NaN or infinity.
         """
         if kwargs.pop("use_safetensors", True) is not True:
             raise ValueError(f"{folder}: only safetensors are loaded, because other formats can run code")
@@ -70,6 +70,7 @@ class BudgetFormerPreTrainedModel(PreTrainedModel):
             folder, *args, use_safetensors=True, ignore_mismatched_sizes=True, output_loading_info=True, **kwargs
         )
         check_loaded(folder, info, optional=cls.optional_prefixes)
+        check_finite(folder, model)
         return (model, info) if wants_info else model
 
     def save_pretrained(
@@ -137,4 +138,15 @@ def check_loaded(folder: str | Path, info: dict[str, Any], *, optional: tuple[st
         raise ValueError(
             f"{folder}: the weights do not fit the configuration; tensors {'; '.join(problems)}. Nothing was loaded: "
             "restore the original folder."
+        )
+
+
+def check_finite(folder: str | Path, model: nn.Module) -> None:
+    """Refuse weights that are no numbers, naming the tensors."""
+    state = {name: tensor for name, tensor in model.state_dict().items() if not tensor.is_meta}
+    bad = [name for name, tensor in state.items() if not bool(torch.isfinite(tensor).all())]
+    if bad:
+        raise ValueError(
+            f"{folder}: tensors with NaN or infinity: {', '.join(bad[:8])}. Nothing was loaded: restore the original "
+            "folder."
         )

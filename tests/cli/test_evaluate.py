@@ -95,6 +95,13 @@ def test_mistakes_are_written_with_what_the_model_thought(here: Here, model: Pat
         assert [row["text"] for row in csv.DictReader(table)] == [row["text"] for row in rows]
 
 
+def test_files_of_the_model_are_no_place_for_figures(here: Here, model: Path, data: Path) -> None:
+    before = (model / "config.json").read_bytes()
+    for command in (["evaluate", model, "--data", data], ["cost", "--model", model, "--length", "9", "--rows", "9"]):
+        assert "would be read and written" in here.mistake(*command, "--json", model / "config.json")
+    assert (model / "config.json").read_bytes() == before
+
+
 def test_an_unknown_label_is_named_with_rows_and_file(here: Here, model: Path, tmp_path: Path) -> None:
     file = write_csv(tmp_path / "test.csv", [*texts(6), ("nice money", "mixed")])
     message = here.mistake("evaluate", model, "--data", file)

@@ -55,6 +55,7 @@ def test_missing_columns_are_listed_with_those_found_and_the_way_out():
     assert "great phone, pos" in message
     assert "--no-header" in message
     assert "'body'" in complaint(["text", "label"], Columns(text=("body",)))
+    assert r"'\ufefftext', '', label" in complaint(["\ufefftext", "", "label"])
 
 
 def test_an_asked_label_that_is_not_there_is_an_error_also_when_not_needed():

@@ -70,6 +70,12 @@ class TestMarksAndEncodings:
         )
         assert done.stdout.strip() == ascii(["Übrig ☃"])
 
+    @pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+    def test_two_bytes_a_letter_without_a_mark_are_recognised(self, tmp_path, encoding):
+        file = write(tmp_path / "a.csv", "text,label\nnice day,pos\n".encode(encoding))
+        assert f"--encoding {encoding}" in complaint(file)
+        assert cells(file, encoding=encoding) == [{"text": "nice day", "label": "pos"}]
+
     def test_an_unknown_encoding_is_refused(self):
         with pytest.raises(DataError, match="encoding 'klingon'"):
             Reading(encoding="klingon")

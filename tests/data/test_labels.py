@@ -92,6 +92,8 @@ def test_one_class_or_none_is_refused():
         find_classes(rows(*["pos"] * 10, "-"))
     with pytest.raises(DataError, match="no row of the training data has a label"):
         find_classes(rows("", None, "-"))
+    with pytest.raises(DataError, match="'-1' was taken as without label, --unlabelled keep"):
+        find_classes(rows(*["1", "-1"] * 5))
 
 
 def test_a_column_of_very_many_values_is_no_label_column():
@@ -100,8 +102,8 @@ def test_a_column_of_very_many_values_is_no_label_column():
 
 
 def test_labels_that_look_alike_and_rare_classes_are_pointed_out():
-    classes = find_classes(rows(*["Pos", "pos", "1", "1.0"] * 5, "rare"))
-    assert any("'Pos', 'pos'" in note for note in classes.notes)
+    classes = find_classes(rows(*["Pos", "pos\u200b", "1", "1.0"] * 5, "rare"))
+    assert any(r"'Pos', 'pos\u200b'" in note for note in classes.notes)
     assert any("'1', '1.0'" in note for note in classes.notes)
     assert any("'rare' (1)" in note for note in classes.notes)
     assert find_classes(rows(*["a", "b"] * 5)).notes == ()

@@ -49,6 +49,8 @@ class TestWhatIsNoTable:
         assert "not gzip data" in complaint(write(tmp_path / "a.csv.gz", "text,label\na,b\n"))
         packed = gzip.compress(b"text,label\n" + b"".join(b"%d,b\n" % i for i in range(50_000)))
         assert "damaged" in complaint(write(tmp_path / "b.csv.gz", packed[: len(packed) // 2]))
+        assert "damaged" in complaint(write(tmp_path / "c.csv.gz", packed + b"more"))
+        assert "damaged" in complaint(write(tmp_path / "d.csv.gz", packed[:-6] + bytes(6)))
         assert "damaged" in complaint(write(tmp_path / "a.parquet", b"PAR1" + b"x" * 50))
         assert "not a parquet file" in complaint(write(tmp_path / "b.parquet", "text,label\na,b\n"))
 

@@ -80,6 +80,13 @@ def test_odd_texts_do_not_stop_training():
     assert "fine" in tokenizer.get_vocab()
 
 
+def test_an_endless_word_is_not_learned_from_and_takes_no_time():
+    endless = "x" * 3_000_000
+    tokenizer = train_tokenizer([*TEXTS, f"fine-{endless}, fine", endless], vocab_size=400)
+    assert tokenizer.get_vocab() == train_tokenizer([*TEXTS, "fine-, fine"], vocab_size=400).get_vocab()
+    assert tokenizer.tokenize("x" * 101) == ["[UNK]"]
+
+
 def test_generators_and_tiny_sizes_are_refused():
     with pytest.raises(DataError, match="not a generator"):
         train_tokenizer(text for text in TEXTS)

@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from budgetformer import train
-from budgetformer.training.folder import newest_checkpoint
+from budgetformer.training.checkpoints import newest_checkpoint
 
 from ..conftest import sentences
 

@@ -19,7 +19,7 @@ from safetensors.torch import load_file
 
 from budgetformer import Classifier, train
 from budgetformer.training import CheckpointError, NonFiniteError, TrainingSettings
-from budgetformer.training.folder import newest_checkpoint
+from budgetformer.training.checkpoints import newest_checkpoint
 from budgetformer.training.trainer import BudgetTrainer
 
 from ..conftest import sentences
@@ -152,15 +152,6 @@ def test_a_full_disk_names_the_checkpoint_and_leaves_the_older_one_whole(
     monkeypatch.setattr(torch, "save", original)
     result = train(train=small_csv, output=tmp_path / "m", max_steps=6, eval_steps=2, resume=True, **tiny_settings)
     assert len(steps(result.history, "learning_rate")) == 6
-
-
-def test_half_written_checkpoints_are_not_resumed_from(
-    small_csv: Path, tmp_path: Path, tiny_settings: dict[str, Any]
-) -> None:
-    train(train=small_csv, output=tmp_path / "m", max_steps=4, eval_steps=2, **tiny_settings)
-    newest = tmp_path / "m" / "checkpoints" / "checkpoint-4"
-    (newest / "optimizer.pt").write_bytes(b"")
-    assert newest_checkpoint(tmp_path / "m") == newest.with_name("checkpoint-2")
 
 
 @pytest.mark.parametrize("twice", [False, True])

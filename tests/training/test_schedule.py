@@ -92,6 +92,12 @@ def test_training_without_the_schedule_says_so_once(
     assert "BudgetSchedule" in records[0]
 
 
+def test_smoothing_by_the_trainer_which_drops_the_models_losses_is_refused(small_model: Any, tmp_path: Path) -> None:
+    trainer = plain_trainer(small_model(), tmp_path, rows(8), BudgetSchedule(), label_smoothing_factor=0.1, max_steps=1)
+    with pytest.raises(ValueError, match="label_smoothing in the model's configuration"):
+        trainer.train()
+
+
 class BreaksAt(TrainerCallback):
     """Makes the loss of one update NaN, through the gradients of the last layer."""
 

@@ -53,10 +53,11 @@ def run(
     if model is not None:
         o.refuse({"--classes": classes}, "with --model, which knows its classes")
     from .libraries import quiet_libraries
+    from .models import model_files
     from .writing import check_target, write_json
 
     if json_file is not None:
-        check_target(json_file)
+        check_target(json_file, inputs=[] if model is None else model_files(model))
     quiet_libraries()
     config = _config(preset, model, classes)
     if model is not None and length > config.max_position_embeddings:
@@ -72,12 +73,12 @@ def run(
 
 def _config(preset: str | None, model: Path | None, classes: int | None) -> BudgetFormerConfig:
     from ..configuration import BudgetFormerConfig
-    from ..model_folder import check_folder
+    from ..model_folder import check_folder, load_config
 
     if preset is not None:
         return BudgetFormerConfig.preset(preset, num_labels=classes or 2)
     assert model is not None
-    return BudgetFormerConfig.from_pretrained(check_folder(model), local_files_only=True)
+    return load_config(check_folder(model))
 
 
 def cost_rows(

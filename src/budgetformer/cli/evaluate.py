@@ -55,12 +55,12 @@ def run(
     o.require_share(budget, max_budget)
     from ..data.columns import Columns
     from ..evaluation import evaluate
-    from .models import effective_budgets, load_classifier
+    from .models import effective_budgets, load_classifier, model_files
     from .rows import error_writer, kind_of
     from .sources import check_source, labelled_rows
     from .writing import check_target, write_json
 
-    inputs = [] if check_source(data) else [Path(data)]
+    inputs = model_files(folder) + ([] if check_source(data) else [Path(data)])
     if errors is not None:
         kind_of(errors)
         check_target(errors, inputs=inputs)

@@ -17,8 +17,13 @@ def load_classifier(folder: Path, *, device: str, precision: str, execution: str
     quiet_libraries()
     try:
         return Classifier.from_pretrained(folder, device=device, precision=precision, execution=execution)
-    except (OSError, SafetensorError, KeyError, TypeError) as problem:
+    except (OSError, SafetensorError, KeyError, TypeError, AttributeError, RuntimeError) as problem:
         raise ValueError(f"model folder {folder} cannot be loaded ({problem}); copy the whole folder anew") from problem
+
+
+def model_files(folder: Path) -> list[Path]:
+    """What lies in a model folder, so that no output replaces it."""
+    return list(folder.iterdir()) if folder.is_dir() else []
 
 
 def effective_budgets(classifier: Classifier, *, budget: float | None, max_budget: float | None) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 DEBUG_VARIABLE = "BUDGETFORMER_DEBUG"
 DONE, FAILED, MISTAKE, STOPPED = 0, 1, 2, 130
 _MISTAKES = (ValueError, FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
+_MISTAKEN_PATHS = (errno.ENAMETOOLONG, errno.ELOOP, errno.EROFS)
 _MACHINE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -60,7 +61,8 @@ def _explain(error: Exception) -> int:
         _say(f"error: {error.format_message().rstrip('.')}; see {command} --help")
         return MISTAKE
     of_the_machine = any(isinstance(cause, OSError) and cause.errno in _MACHINE for cause in _causes(error))
-    if isinstance(error, _MISTAKES) and not of_the_machine:
+    of_the_path = isinstance(error, OSError) and error.errno in _MISTAKEN_PATHS
+    if (isinstance(error, _MISTAKES) and not of_the_machine) or of_the_path:
         _say(f"error: {error}")
         return MISTAKE
     if of_the_machine or isinstance(error, OSError) or _is(error, "NonFiniteError"):

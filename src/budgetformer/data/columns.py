@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .errors import DataError
+from .unicode import shown
 
 TEXT_NAMES = ("text", "sentence", "review", "content")
 PAIR_NAMES = (("premise", "hypothesis"), ("sentence1", "sentence2"))
@@ -131,7 +132,7 @@ def _usual_pair(pair: tuple[str, str], found: Sequence[str]) -> tuple[str, str] 
 
 
 def _missing(needed: str, found: Sequence[str], path: str | Path, header: bool) -> DataError:
-    shown = ", ".join(name if len(name) <= 60 else name[:57] + "..." for name in found[:20])
+    names = ", ".join(shown(name if len(name) <= 60 else name[:57] + "...") for name in found[:20])
     more = f" and {len(found) - 20} more" if len(found) > 20 else ""
     advice = "name the columns"
     if header:
@@ -140,4 +141,4 @@ def _missing(needed: str, found: Sequence[str], path: str | Path, header: bool) 
     separator = next((mark for mark in (";", "\t", ",", "|") if mark in only), None)
     if separator:
         advice = f"or is it --delimiter {separator!r}? Else {advice}"
-    return DataError(f"{path}: needed is {needed}; found are: {shown}{more}; {advice}")
+    return DataError(f"{path}: needed is {needed}; found are: {names}{more}; {advice}")

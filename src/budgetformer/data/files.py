@@ -50,6 +50,7 @@ class Reading:
             raise DataError(f"delimiter must be one character, not a quote or line end, got {self.delimiter!r}")
         try:
             "".encode(self.encoding)
+            b"a".decode(self.encoding, errors="replace")
         except (LookupError, ValueError, TypeError) as problem:
             raise DataError(f"encoding {self.encoding!r} is not known: try utf-8, cp1252 or utf-16") from problem
 

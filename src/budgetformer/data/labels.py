@@ -101,9 +101,15 @@ def find_classes(
     if not present:
         raise DataError("no row of the training data has a label: check the label column (--label-column)")
     if len(present) < 2:
+        left_out = sorted(value for value in counts if value is not None and value in markers)
         raise DataError(
             f"all {sum(present.values())} labelled training rows have the label {_short(next(iter(present)))}: "
             "a classifier needs at least two classes"
+            + (
+                f"; {', '.join(map(_short, left_out))} was taken as without label, --unlabelled keep makes it a class"
+                if left_out
+                else ""
+            )
         )
     return Classes(
         names=names,
@@ -149,7 +155,7 @@ def _unknown(unknown: Counter[str], names: Sequence[str], source: str | Path) ->
     known = ", ".join(_short(name) for name in names[:20]) + (", ..." if len(names) > 20 else "")
     return (
         f"{source}: label {shown}{more} is none of the classes {known}; "
-        "correct or remove these rows, or empty their label to leave them out of the score"
+        "correct or remove these rows, or give --unlabelled with the spelling that means no label"
     )
 
 
@@ -181,7 +187,7 @@ def _notes(
     alike: dict[object, list[str]] = {}
     for name in names:
         number = _number(name)
-        key = unicodedata.normalize("NFKC", name).casefold() if number is None else number
+        key = _seen(name) if number is None else number
         alike.setdefault(key, []).append(name)
     for group in alike.values():
         if len(group) > 1:
@@ -190,6 +196,12 @@ def _notes(
     if rare:
         shown = ", ".join(rare[:10]) + (", ..." if len(rare) > 10 else "")
         yield f"classes with fewer than {RARE} training rows can hardly be learned: {shown}"
+
+
+def _seen(label: str) -> str:
+    """What is left to the eye: without invisible characters, case and compatible forms alike."""
+    visible = "".join(c for c in unicodedata.normalize("NFKC", label) if unicodedata.category(c) != "Cf")
+    return " ".join(visible.casefold().split())
 
 
 def _short(label: str | None) -> str:

@@ -21,6 +21,7 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+_GZIP = b"\x1f\x8b"
 _FOREIGN = {
     b"\x89PNG": "a PNG picture",
     b"\xff\xd8\xff": "a JPEG picture",
@@ -28,7 +29,7 @@ _FOREIGN = {
     b"%PDF": "a PDF document",
     b"PK\x03\x04": "a zip archive (or a spreadsheet such as xlsx: save it as csv)",
     b"\xd0\xcf\x11\xe0": "an old Office document (save it as csv)",
-    b"\x1f\x8b": "gzip data (add .gz to its name)",
+    _GZIP: "gzip data (add .gz to its name)",
     b"BZh": "bzip2 data (unpack it first)",
     b"\xfd7zXZ": "xz data (unpack it first)",
     b"\x28\xb5\x2f\xfd": "zstd data (unpack it first)",
@@ -84,6 +85,7 @@ def open_lines(path: Path, encoding: str) -> Iterator[Iterator[str]]:
             start = file.read(_CHUNK)
         mark, encoding = _mark(start, encoding)
         file.seek(len(mark))
+        _refuse_wide(path, start[len(mark) :], encoding)
         newline = _newline(start[len(mark) :], encoding)
         with io.TextIOWrapper(file, encoding=encoding, newline=newline) as text:
             yield _decoded(path, text, encoding)
@@ -111,9 +113,10 @@ def _binary(path: Path) -> Iterator[BinaryIO]:
 def _named_problems(path: Path) -> Iterator[None]:
     try:
         yield
-    except gzip.BadGzipFile as problem:
-        raise DataError(f"{path}: this is not gzip data though its name ends in .gz ({problem})") from problem
-    except (EOFError, zlib.error) as problem:
+    except (EOFError, zlib.error, gzip.BadGzipFile) as problem:
+        with open(path, "rb") as file:
+            if file.read(len(_GZIP)) != _GZIP:
+                raise DataError(f"{path}: this is not gzip data though its name ends in .gz ({problem})") from problem
         raise DataError(f"{path}: the gzip data end too early or are damaged ({problem})") from problem
     except OSError as problem:
         raise DataError(f"{path}: cannot be read ({problem.strerror or problem})") from problem
@@ -125,6 +128,18 @@ def _mark(start: bytes, encoding: str) -> tuple[bytes, str]:
             return mark, name
     name = codecs.lookup(encoding).name
     return b"", "utf-8" if name == "utf-8-sig" else name
+
+
+def _refuse_wide(path: Path, start: bytes, encoding: str) -> None:
+    """UTF-16 without a mark reads as UTF-8 without complaint, with a NUL beside every Latin letter."""
+    if encoding.startswith(("utf-16", "utf-32")) or not start:
+        return
+    first, second = (start[i::2].count(0) / max(len(start[i::2]), 1) for i in (0, 1))
+    if max(first, second) > 0.5 and min(first, second) < 0.1:
+        raise DataError(
+            f"{path}: looks like UTF-16 and not {encoding}: save it as UTF-8 or give "
+            f"--encoding {'utf-16-be' if first > second else 'utf-16-le'}"
+        )
 
 
 def _newline(start: bytes, encoding: str) -> str:

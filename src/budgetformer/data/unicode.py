@@ -1,4 +1,4 @@
-"""Two questions about a text: does it show anything, and can it be written down."""
+"""Three questions about a text: does it show anything, can it be written down, and how is it shown in a message."""
 
 from __future__ import annotations
 
@@ -15,3 +15,8 @@ def well_formed(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
     return text
+
+
+def shown(text: str) -> str:
+    """The text for a message: as it is when all of it can be seen, else in quotes and with escapes."""
+    return text if text.strip() == text != "" and text.isprintable() else ascii(text)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
@@ -15,6 +16,9 @@ from .unicode import well_formed
 
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 CONTINUING = "##"
+LONGEST_WORD = 100
+"""Characters above which a word is [UNK] whatever the vocabulary; learning from it takes quadratic time."""
+_LONG = re.compile(rf"\S{{{LONGEST_WORD + 1},}}")
 
 
 def train_tokenizer(
@@ -53,7 +57,7 @@ def train_tokenizer(
         continuing_subword_prefix=CONTINUING,
         show_progress=progress,
     )
-    tokenizer.train_from_iterator(map(well_formed, texts), trainer)
+    tokenizer.train_from_iterator(_without_long_words(texts), trainer)
     trained = _untrained(tokenizer.get_vocab(with_added_tokens=False))
     trained.post_processor = processors.TemplateProcessing(
         single="[CLS] $A [SEP]",
@@ -76,11 +80,28 @@ def train_tokenizer(
 
 
 def _untrained(vocabulary: dict[str, int]) -> Tokenizer:
-    tokenizer = Tokenizer(models.WordPiece(vocab=vocabulary, unk_token="[UNK]", continuing_subword_prefix=CONTINUING))
+    tokenizer = Tokenizer(
+        models.WordPiece(
+            vocab=vocabulary,
+            unk_token="[UNK]",
+            continuing_subword_prefix=CONTINUING,
+            max_input_chars_per_word=LONGEST_WORD,
+        )
+    )
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     tokenizer.decoder = token_decoders.WordPiece(prefix=CONTINUING)
     return tokenizer
+
+
+def _without_long_words(texts: Iterable[str]) -> Iterator[str]:
+    tokenizer = _untrained({})  # another one than that in training, which is locked meanwhile
+
+    def shortened(run: re.Match[str]) -> str:
+        words = tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(run[0]))
+        return " ".join(word for word, _ in words if len(word) <= LONGEST_WORD)
+
+    return (_LONG.sub(shortened, well_formed(text)) for text in texts)
 
 
 def _alphabet(texts: Iterable[str], tokenizer: Tokenizer, *, most: int) -> tuple[list[str], list[str]]:

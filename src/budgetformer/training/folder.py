@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
-from transformers.trainer import TRAINER_STATE_NAME
 from transformers.utils import logging
 
-CHECKPOINTS = "checkpoints"
+from .checkpoints import CHECKPOINTS, newest_checkpoint
+
 RECORD = "training.json"
 
 
-def check_output(output: str | Path, *, resume: bool, overwrite: bool) -> Path | None:
+def check_output(
+    output: str | Path, *, resume: bool, overwrite: bool, say: Callable[[str], None] | None = None
+) -> Path | None:
     """Check the folder before any work; returns the checkpoint to go on from. Nothing is changed yet.
 
     An empty or new folder is taken as it is. A folder of an earlier run needs ``resume`` or ``overwrite``; anything
@@ -25,6 +28,8 @@ def check_output(output: str | Path, *, resume: bool, overwrite: bool) -> Path |
     output = Path(output)
     if output.exists() and not output.is_dir():
         raise ValueError(f"output {output} is a file; give a folder")
+    if output.is_symlink() and not output.exists():
+        raise ValueError(f"output {output} is a link to {os.readlink(output)}, which is not there; give a folder")
     there = next(p for p in (output.absolute(), *output.absolute().parents) if p.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
         raise ValueError(f"output folder {output} cannot be made or written in {there}; give another place")
@@ -32,8 +37,8 @@ def check_output(output: str | Path, *, resume: bool, overwrite: bool) -> Path |
     content = sorted(p.name for p in output.iterdir()) if output.is_dir() else []
     if content and not ours:
         raise ValueError(f"output folder {output} holds something else ({content[0]}, …); give a new or empty folder")
-    checkpoint = newest_checkpoint(output)
     if resume:
+        checkpoint = newest_checkpoint(output, say)
         if checkpoint is None:
             raise ValueError(f"{output} has no complete checkpoint to resume from; start without --resume")
         return checkpoint
@@ -49,20 +54,6 @@ def start_output(output: Path) -> None:
     """Make room for a new run: the checkpoints of an earlier one go."""
     shutil.rmtree(output / CHECKPOINTS, ignore_errors=True)
     output.mkdir(parents=True, exist_ok=True)
-
-
-def newest_checkpoint(output: Path) -> Path | None:
-    """The complete checkpoint with the most updates; folders that are still being written do not count."""
-    found = [
-        p for p in (output / CHECKPOINTS).glob("checkpoint-*") if p.name.split("-")[-1].isdigit() and is_complete(p)
-    ]
-    return max(found, key=lambda p: int(p.name.split("-")[-1]), default=None)
-
-
-def is_complete(checkpoint: Path) -> bool:
-    """Whether everything that resuming needs is there and not empty."""
-    needed = ("model.safetensors", "config.json", "optimizer.pt", "scheduler.pt", TRAINER_STATE_NAME)
-    return all((checkpoint / name).is_file() and (checkpoint / name).stat().st_size for name in needed)
 
 
 def write_model_folder(

@@ -11,7 +11,7 @@ import torch
 import transformers
 
 from ..version import __version__
-from .folder import CHECKPOINTS
+from .checkpoints import CHECKPOINTS
 from .prepare import PreparedData
 from .settings import TrainingSettings
 from .trainer import BudgetTrainer
@@ -50,8 +50,8 @@ def keep_settings(
     file = output / CHECKPOINTS / RUN_FILE
     told = {"settings": settings.describe(), "data": data.fingerprint, "processes": trainer.args.world_size}
     now = json.loads(json.dumps(told))
-    if checkpoint is not None and file.is_file():
-        before = json.loads(file.read_text(encoding="utf-8"))
+    if checkpoint is not None:
+        before = _before(file)
         changed = {
             name: (before["settings"].get(name), value)
             for name, value in now["settings"].items()
@@ -79,6 +79,18 @@ def keep_settings(
         aside = file.with_suffix(".partial")
         aside.write_text(json.dumps(now, indent=1), encoding="utf-8")
         aside.replace(file)
+
+
+def _before(file: Path) -> dict[str, Any]:
+    try:
+        before = json.loads(file.read_text(encoding="utf-8"))
+        if not {"settings", "data", "processes"} <= set(before):
+            raise ValueError("fields are missing")
+        return before
+    except (OSError, ValueError, TypeError) as problem:
+        raise ValueError(
+            f"{file} cannot be read ({problem}), so it is not known what the run was told; start anew with --overwrite"
+        ) from problem
 
 
 def training_record(

@@ -17,7 +17,8 @@ from ..configuration import BudgetFormerConfig
 from ..inference import pick_device
 from ..modeling import BudgetFormerForSequenceClassification
 from ..reporting.card import model_card
-from .folder import CHECKPOINTS, check_output, newest_checkpoint, quiet_transformers, start_output, write_model_folder
+from .checkpoints import CHECKPOINTS, newest_checkpoint
+from .folder import check_output, quiet_transformers, start_output, write_model_folder
 from .guards import Interrupted, Patience, Progress, StopOnSignal
 from .prepare import PreparedData, prepare
 from .record import keep_settings, training_record
@@ -60,15 +61,15 @@ def run(settings: TrainingSettings) -> TrainingResult:
     settings = settings.resolved()
     output = Path(settings.output)
     main_process = int(os.environ.get("RANK", "0")) == 0
-    if main_process:
-        checkpoint = check_output(output, resume=settings.resume, overwrite=settings.overwrite)
-    else:
-        checkpoint = newest_checkpoint(output) if settings.resume else None
 
     def say(text: str) -> None:
         if main_process and not settings.quiet:
             print(text, file=sys.stderr)
 
+    if main_process:
+        checkpoint = check_output(output, resume=settings.resume, overwrite=settings.overwrite, say=say)
+    else:
+        checkpoint = newest_checkpoint(output) if settings.resume else None
     pick_device(settings.device)  # like the next line: refused before data are read
     BudgetFormerConfig.preset(settings.preset, **({"max_position_embeddings": settings.max_length} | settings.config))
     set_seed(settings.seed)

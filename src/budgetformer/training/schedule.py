@@ -52,6 +52,15 @@ class BudgetSchedule(TrainingWatch):
         >>> trainer = Trainer(model=model, args=args, train_dataset=rows, callbacks=[BudgetSchedule()])
     """
 
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        if args.label_smoothing_factor:
+            raise ValueError(
+                f"label_smoothing_factor ({args.label_smoothing_factor}) of the Trainer replaces the model's loss, so "
+                "that budget and entropy losses would be left out: set label_smoothing in the model's configuration"
+            )
+
     def on_step_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
