@@ -45,8 +45,8 @@ def run_demo(
 ) -> DemoResult:
     """Train both models, measure everything on the held-out articles, print one table, write the report.
 
-    Articles are cut to ``MAX_LENGTH`` tokens. ``output`` receives the folders ``budgetformer`` and
-    ``full-attention`` and ``report.html``; what an earlier demo left there is replaced. ``results`` is a file to which
+    Articles are cut to ``MAX_LENGTH`` tokens. ``output`` receives the folders ``budgetformer`` and ``full-attention``,
+    ``report.html`` and ``budget-curve.png``; what an earlier demo left there is replaced. ``results`` is a file to which
     the figures are appended as one JSON row.
     """
     started = time.perf_counter()
@@ -66,6 +66,7 @@ def run_demo(
     figures[TFIDF] = evaluate_tfidf(known, rows, seed=seed)
     curve = budget_curve(classifiers[MODEL], rows, seed=seed)
     table = demo_table(figures, classifiers[MODEL])
+    drawn = pictures(budgeted, classifiers[MODEL], evaluations, curve)
     report = write_report(
         output / "report.html",
         title="BudgetFormer on BBC News",
@@ -76,9 +77,10 @@ def run_demo(
             f"Data: {train.origin}. Licence: {train.licence}.",
         ],
         tables=[table],
-        figures=pictures(budgeted, classifiers[MODEL], evaluations, curve),
+        figures=drawn,
         notes=notes(figures, seed=seed),
     )
+    drawn[-1].figure.savefig(output / "budget-curve.png", dpi=150)
     if results is not None:
         seconds = time.perf_counter() - started
         row = {"experiment": "demo", "seed": seed, "epochs": epochs, "seconds": round(seconds, 1), "figures": figures}
