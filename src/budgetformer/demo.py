@@ -46,8 +46,8 @@ def run_demo(
     """Train both models, measure everything on the held-out articles, print one table, write the report.
 
     Articles are cut to ``MAX_LENGTH`` tokens. ``output`` receives the folders ``budgetformer`` and ``full-attention``,
-    ``report.html`` and ``budget-curve.png``; what an earlier demo left there is replaced. ``results`` is a file to which
-    the figures are appended as one JSON row.
+    ``report.html`` and ``budget-curve.png``; what an earlier demo left there is replaced. ``results`` is a file to
+    which the figures are appended as one JSON row.
     """
     started = time.perf_counter()
     output, console = Path(output), Console(width=None if sys.stdout.isatty() else 120)
