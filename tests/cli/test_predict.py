@@ -171,7 +171,7 @@ def wait_for_rows(path: Path) -> None:
 
 @pytest.mark.parametrize("extension", ["jsonl", "csv"])
 def test_a_stopped_run_goes_on_where_it_was(here: Here, model: Path, tmp_path: Path, extension: str) -> None:
-    rows = [{"text": f"{text}\nline, {i}", "n": i} for i, (text, _) in enumerate(texts(4000))]
+    rows = [{"text": f"{text}\nline, {i}", "n": i} for i, (text, _) in enumerate(texts(10_000))]
     file = write_jsonl(tmp_path / "a.jsonl", rows)
     output, partial = tmp_path / f"o.{extension}", tmp_path / f"o.{extension}.partial"
     arguments = ["predict", model, "--input", file, "--keep-columns", "--output", output]
@@ -189,7 +189,7 @@ def test_a_stopped_run_goes_on_where_it_was(here: Here, model: Path, tmp_path: P
     assert not output.exists()
     assert "--resume" in here.mistake(*arguments)
     with open(partial, "a", encoding="utf-8") as half:
-        half.write('3999,"half a' if extension == "csv" else '{"id": 3999, "label": "Ü')
+        half.write('9999,"half a' if extension == "csv" else '{"id": 9999, "label": "Ü')
     assert "request" in here.mistake(*arguments, "--resume", "--budget", "0.5")
     outcome = here(*arguments, "--resume")
     assert outcome.code == 0, outcome.err
@@ -198,7 +198,7 @@ def test_a_stopped_run_goes_on_where_it_was(here: Here, model: Path, tmp_path: P
     assert here(*arguments[:-1], whole).code == 0
     read = read_jsonl if extension == "jsonl" else table
     found, expected = read(output), read(whole)
-    assert [int(row["id"]) for row in found] == list(range(4000))
+    assert [int(row["id"]) for row in found] == list(range(len(rows)))
     assert [row["label"] for row in found] == [row["label"] for row in expected]
     assert max(abs(float(a["score"]) - float(b["score"])) for a, b in zip(found, expected, strict=True)) < 1e-5
     assert not list(tmp_path.glob("*.partial*"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
@@ -55,7 +56,9 @@ class StopOnSignal(TrainerCallback):
                 return
             raise KeyboardInterrupt
         self.signal, self._since = number, time.monotonic()
-        print(f"\n{signal.Signals(number).name}: saving after this update; again to leave at once.", file=sys.stderr)
+        # Not print: the signal may have come in the middle of one, and the stream cannot be entered twice.
+        text = f"\n{signal.Signals(number).name}: saving after this update; again to leave at once.\n"
+        os.write(2, text.encode())
 
     def _is_to_stop(self, args: TrainingArguments) -> bool:
         told = self.signal is not None
