@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 
 from .outcome import run
@@ -11,4 +12,5 @@ __all__ = ["main", "run"]
 
 def main() -> None:
     """Run the command of this process and leave with its exit code."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # leave as after Ctrl-C, tidied up
     sys.exit(run(sys.argv[1:]))

@@ -67,6 +67,9 @@ def run(
     o.require_share(budget, max_budget)
     to_file = output is not None and str(output) != "-"
     if input is None:
+        from ..data.unicode import typed
+
+        texts, pair = ([typed(text) for text in given or ()] for given in (texts, pair))
         if not texts:
             raise ValueError("give texts to classify, or --input FILE")
         file_options: dict[str, Any] = {"--output": output, "--keep-columns": keep_columns, "--id-column": id_column}
@@ -86,7 +89,6 @@ def run(
     from .models import effective_budgets, load_classifier
 
     if input is None:
-        assert texts is not None
         classifier = load_classifier(folder, device=device, precision=precision, execution=execution)
         request = effective_budgets(classifier, budget=budget, max_budget=max_budget)
         _answer(classifier, texts, pair, request, as_json=as_json)

@@ -82,7 +82,7 @@ def predict_file(job: PredictionJob, classifier: Classifier, *, folder: Path, re
         "kind": kind,
     }
     target = ResumableFile(job.output, settings=settings, header=kind != "jsonl", quoted=kind != "jsonl")
-    with target.open(resume=job.resume) as file:
+    with target.open(resume=job.resume, overwrite=job.overwrite) as file:
         table = None if kind == "jsonl" else TableWriter(file, [*FIELDS, *carried.values()], kind=kind)
         if table is not None and target.is_new:
             table.header()

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
 
+from ..locking import alone_in
 from .writing import partial_name, write_json
 
 
@@ -57,26 +58,43 @@ class ResumableFile:
             )
 
     @contextmanager
-    def open(self, *, resume: bool) -> Iterator[TextIO]:
+    def open(self, *, resume: bool, overwrite: bool = False) -> Iterator[TextIO]:
         """The file, behind its last complete record. ``records`` says how many there are.
 
         When the block ends the file gets its name; when it fails, what is there stays for ``--resume``.
         """
         if resume:
             self._check_settings()
-            end = self._last_complete()
-            os.truncate(self.partial, end.position)
-            self.records = max(0, end.records - self.header)
-            self.is_new = end.records == 0
-        else:
-            self.partial.unlink(missing_ok=True)
-            write_json(self.sidecar, self.settings)
+        elif self.partial.exists():
+            with alone_in(self.partial):
+                self.partial.unlink()
+                self.sidecar.unlink(missing_ok=True)
+        self.partial.touch()
+        with alone_in(self.partial):
+            if self.path.exists() and not (resume or overwrite):  # another run may have ended in the meantime
+                self.partial.unlink()
+                raise ValueError(f"{self.path} exists; give --overwrite to replace it, or another name")
+            if resume:
+                end = self._last_complete()
+                os.truncate(self.partial, end.position)
+                self.records = max(0, end.records - self.header)
+                self.is_new = end.records == 0
+            yield from self._written(resume=resume)
+            os.replace(self.partial, self.path)
+            self.sidecar.unlink(missing_ok=True)
+
+    def _written(self, *, resume: bool) -> Iterator[TextIO]:
         try:
+            if not resume:
+                write_json(self.sidecar, self.settings)
             with open(self.partial, "a", encoding="utf-8", newline="") as file:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as problem:
+            if not self.sidecar.exists():
+                self.partial.unlink(missing_ok=True)
+                raise
             raise OSError(
                 f"cannot write {self.partial} ({problem.strerror or problem}); what is complete is kept: make room and "
                 "go on with the same command and --resume"
@@ -86,8 +104,6 @@ class ResumableFile:
                 self.partial.unlink(missing_ok=True)
                 self.sidecar.unlink(missing_ok=True)
             raise
-        os.replace(self.partial, self.path)
-        self.sidecar.unlink(missing_ok=True)
 
     def _check_settings(self) -> None:
         try:

@@ -9,9 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
+from ..data.unicode import require_writable_name
+
 
 def check_target(path: Path, *, inputs: Sequence[Path] = ()) -> None:
     """Refuse a file that cannot be written, or that is one of ``inputs``, before any work."""
+    require_writable_name(path)
     if path.is_dir():
         raise ValueError(f"{path}: this is a folder; give a file name")
     if not path.parent.is_dir():

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from .errors import DataError
+from .unicode import require_writable_name
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -43,6 +44,7 @@ _CHUNK = 1 << 16
 
 def check_regular(path: Path) -> None:
     """Refuse a path that is missing, a folder, not an ordinary file, unreadable or empty."""
+    require_writable_name(path)
     try:
         if not path.exists():
             raise DataError(f"{path}: there is no such file")

@@ -12,6 +12,7 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
+from ..data.unicode import require_writable_name
 from .checkpoints import CHECKPOINTS, newest_checkpoint
 
 RECORD = "training.json"
@@ -26,6 +27,7 @@ def check_output(
     else in it is never touched. Raises ValueError that says what is there and what to do.
     """
     output = Path(output)
+    require_writable_name(output)
     if output.exists() and not output.is_dir():
         raise ValueError(f"output {output} is a file; give a folder")
     if output.is_symlink() and not output.exists():

@@ -6,6 +6,7 @@ import math
 import os
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from transformers.integrations import TensorBoardCallback
 
 from ..configuration import BudgetFormerConfig
 from ..inference import pick_device
+from ..locking import alone_in
 from ..modeling import BudgetFormerForSequenceClassification
 from ..reporting.card import model_card
 from .checkpoints import CHECKPOINTS, newest_checkpoint
@@ -81,33 +83,37 @@ def run(settings: TrainingSettings) -> TrainingResult:
         # older versions of transformers know the second name only, newer ones warn about it
         enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
         enable()
-    arguments = training_arguments(settings, rows=len(data.train))
-    trainer = build_trainer(settings, model, arguments, data)
-    if main_process and checkpoint is None:
-        start_output(output)
-    keep_settings(output, settings, data, trainer, checkpoint=checkpoint, say=say)
-    with StopOnSignal() as stop:
-        trainer.add_callback(stop)
-        with quiet_transformers():
-            trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
-    if stop.stopped:
-        kept = newest_checkpoint(output)
-        raise Interrupted(f"stopped; the state is in {kept}. Go on with the same command and --resume")
-    metrics = {k.removeprefix("eval_"): v for k, v in trainer.evaluate().items()}
-    result = TrainingResult(
-        output=output,
-        metrics=metrics,
-        history=trainer.state.log_history,
-        best_update=trainer.state.best_global_step,
-        seconds=time.perf_counter() - started,
-    )
-    if trainer.is_world_process_zero():
-        record = training_record(settings, data, trainer, metrics=metrics, seconds=result.seconds)
-        card = model_card(config=config, record=record)
-        write_model_folder(output, model=trainer.model, tokenizer=data.tokenizer, card=card, record=record)
-        say(f"model folder written to {output}")
-    trainer.accelerator.wait_for_everyone()
-    return result
+    if main_process:
+        output.mkdir(parents=True, exist_ok=True)
+    with alone_in(output) if main_process else nullcontext():
+        if main_process and checkpoint is None:
+            check_output(output, resume=False, overwrite=settings.overwrite)  # another run may have come first
+            start_output(output)
+        arguments = training_arguments(settings, rows=len(data.train))
+        trainer = build_trainer(settings, model, arguments, data)
+        keep_settings(output, settings, data, trainer, checkpoint=checkpoint, say=say)
+        with StopOnSignal() as stop:
+            trainer.add_callback(stop)
+            with quiet_transformers():
+                trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
+        if stop.stopped:
+            kept = newest_checkpoint(output)
+            raise Interrupted(f"stopped; the state is in {kept}. Go on with the same command and --resume")
+        metrics = {k.removeprefix("eval_"): v for k, v in trainer.evaluate().items()}
+        result = TrainingResult(
+            output=output,
+            metrics=metrics,
+            history=trainer.state.log_history,
+            best_update=trainer.state.best_global_step,
+            seconds=time.perf_counter() - started,
+        )
+        if trainer.is_world_process_zero():
+            record = training_record(settings, data, trainer, metrics=metrics, seconds=result.seconds)
+            card = model_card(config=config, record=record)
+            write_model_folder(output, model=trainer.model, tokenizer=data.tokenizer, card=card, record=record)
+            say(f"model folder written to {output}")
+        trainer.accelerator.wait_for_everyone()
+        return result
 
 
 def build_config(settings: TrainingSettings, data: PreparedData) -> BudgetFormerConfig:

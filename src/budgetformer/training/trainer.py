@@ -69,9 +69,10 @@ class BudgetTrainer(Trainer):
             self.accelerator.wait_for_everyone()
         except Exception as error:
             shutil.rmtree(aside, ignore_errors=True)
+            older = any(run.glob(f"{PREFIX_CHECKPOINT_DIR}-*"))
+            way_on = "Older checkpoints are complete: go on with --resume" if older else "Start anew with --overwrite"
             raise CheckpointError(
-                f"cannot write the checkpoint {final}: {error}. Older checkpoints are complete; free some space or fix "
-                "the folder, then go on with --resume."
+                f"cannot write the checkpoint {final}: {error}. {way_on} when there is space or the folder is mended."
             ) from error
 
     def _write_checkpoint(self, aside: Path, final: Path) -> None:
