@@ -89,6 +89,7 @@ def run(
     from .models import effective_budgets, load_classifier
 
     if input is None:
+        assert texts is not None
         classifier = load_classifier(folder, device=device, precision=precision, execution=execution)
         request = effective_budgets(classifier, budget=budget, max_budget=max_budget)
         _answer(classifier, texts, pair, request, as_json=as_json)
