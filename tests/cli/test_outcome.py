@@ -106,6 +106,15 @@ def test_an_error_of_ours_says_how_to_see_more(here: Here, monkeypatch: pytest.M
     assert outcome.err.count("\n") == 1
 
 
+def test_too_little_memory_is_said_in_these_words(here: Here, tmp_path: Path, data: Path) -> None:
+    endless = ["--preset", "tiny", "--max-length", str(10**12), "--vocab-size", "200", "--max-steps", "1"]
+    outcome = here("train", "--train", data, "--output", tmp_path / "run", *endless)
+    assert outcome.code == 1
+    assert "there is not enough memory" in outcome.err
+    assert "--max-length" in outcome.err
+    assert "unexpected" not in outcome.err
+
+
 def test_training_that_is_interrupted_ends_with_130_and_goes_on(tmp_path: Path, here: Here) -> None:
     data = write_csv(tmp_path / "train.csv", texts(600))
     settings = ["--preset", "tiny", "--max-length", "32", "--vocab-size", "200", "--device", "cpu", "--epochs", "40"]

@@ -71,6 +71,9 @@ def _explain(error: Exception) -> int:
     if of_the_machine or isinstance(error, OSError) or _is(error, "NonFiniteError"):
         _say(f"error: {error}")
         return FAILED
+    if isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__ or "allocate memory" in str(error):
+        _say(f"error: there is not enough memory: {error}; try a smaller --batch-size or --max-length")
+        return FAILED
     _say(
         f"error: unexpected {type(error).__name__}: {error}; {DEBUG_VARIABLE}=1 shows where it happened, "
         "please report it"

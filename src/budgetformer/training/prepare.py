@@ -167,8 +167,8 @@ def _tokenizer(
         try:
             tokenizer = AutoTokenizer.from_pretrained(settings.tokenizer)
         except (OSError, ValueError, KeyError) as error:
-            first = str(error).splitlines()[0]
-            raise DataError(f"tokenizer {settings.tokenizer!r} cannot be loaded: {first}") from error
+            said = " ".join(str(error).split())
+            raise DataError(f"tokenizer {settings.tokenizer!r} cannot be loaded: {said[:300]}") from error
         if tokenizer.pad_token_id is None:
             raise DataError(f"tokenizer {settings.tokenizer!r} has no padding token; batches need one")
         tokenizer.model_max_length = settings.max_length
