@@ -53,7 +53,7 @@ print("agree")
         str(script),
     ]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=120, env=os.environ | {"OMP_NUM_THREADS": "1"}
+        command, capture_output=True, text=True, timeout=500, env=os.environ | {"OMP_NUM_THREADS": "1"}
     )
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stdout.count("agree") == 2
@@ -87,7 +87,7 @@ def test_of_two_processes_one_is_told_to_stop_and_both_leave_at_the_same_update(
     )
     command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", str(script)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500, env=environment)
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.count("checkpoint-8.") == 2
     assert newest_checkpoint(tmp_path / "m") == tmp_path / "m" / "checkpoints" / "checkpoint-8"
