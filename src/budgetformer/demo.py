@@ -52,7 +52,8 @@ def run_demo(
     started = time.perf_counter()
     output, console = Path(output), Console(width=None if sys.stdout.isatty() else 120)
     train, test = _articles("train"), _articles("test")
-    console.print(f"[bold]Data[/bold]  {train.origin}\n[bold]Licence[/bold]  {train.licence}", highlight=False)
+    said = f"[bold]Data[/bold]  {train.origin}\n[bold]Licence[/bold]  {train.licence}"
+    console.print(said, highlight=False, soft_wrap=True)
     budgeted = run(demo_settings(output / "budgetformer", seed=seed, epochs=epochs, budgeted=True))
     twin = run(demo_settings(output / "full-attention", seed=seed, epochs=epochs, budgeted=False))
     rows = encode_labels(test.dataset, test.class_names, source="the test articles")
