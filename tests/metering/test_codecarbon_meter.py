@@ -43,6 +43,7 @@ def state():
 def drawn():
     return random.getstate(), numpy.random.get_state()[1].tolist(), torch.get_rng_state().tolist()
 before = state(), drawn()
+os.dup2(1, 2)  # a word on standard error would be in what the test reads
 sys.addaudithook(watch)
 with EnergyMeter() as meter:
     work(1.2)
@@ -128,7 +129,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Runs:
     return Runs(folder=folder, plain=plain, configured=configured)
 
 
-def test_no_file_no_network_no_lock_and_the_process_stays_as_it_was(runs: Runs) -> None:
+def test_no_word_no_file_no_network_no_lock_and_the_process_stays_as_it_was(runs: Runs) -> None:
     for found in (runs.plain, runs.configured):
         assert found["sockets"] == []
         assert [name for name in found["opened"] if not name.startswith("/dev/")] == []
