@@ -199,7 +199,7 @@ def test_bfloat16_agrees_with_float32_within_a_few_percent(folder: Path, classif
     for ours, theirs in zip(half(TEXTS, budget=1.0), classifier(TEXTS, budget=1.0), strict=True):
         assert list(ours.scores.values()) == pytest.approx(list(theirs.scores.values()), abs=0.1)
     for option, message in [
-        ({"precision": "fp8"}, "precision must be one of float32, bf16, got 'fp8'"),
+        ({"precision": "fp8"}, "precision must be one of float32, bf16, int8, auto, got 'fp8'"),
         ({"device": "tpu0"}, "device"),
         ({"device": "meta"}, "device must be auto, cpu"),
         ({"device": None}, "device must be auto, cpu"),

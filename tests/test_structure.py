@@ -16,7 +16,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 LEVELS = [
     {"version", "configuration", "method"},
     {"execution", "metering", "data", "objective", "model_folder", "locking"},
-    {"attention", "outputs", "layers", "pretrained", "modeling", "registration"},
+    {"attention", "outputs", "layers", "pretrained", "modeling", "registration", "precision", "answers"},
     {"reporting", "inference", "baselines"},
     {"evaluation"},
     {"training"},
@@ -33,6 +33,7 @@ ARROWS = {
     ("modeling", "outputs"),
     ("modeling", "pretrained"),
     ("registration", "modeling"),
+    ("precision", "modeling"),
 }
 ROOT = {"__init__", "__main__"}
 """The package itself names its parts lazily and ``python -m budgetformer`` starts the command line."""

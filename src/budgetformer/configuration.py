@@ -144,6 +144,11 @@ class BudgetFormerConfig(PreTrainedConfig):
         return cls(**(PRESETS[name] | changes))
 
     @property
+    def skips_to_first_token(self) -> bool:
+        """Whether a classifier reads nothing but the first tokens of the last layer."""
+        return self.pooling == "first" and self.num_hidden_layers > 0
+
+    @property
     def head_size(self) -> int:
         """``d = D / H``."""
         return self.hidden_size // self.num_attention_heads

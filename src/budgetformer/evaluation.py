@@ -171,13 +171,13 @@ class _Tally:
             "mean_heads": float(heads_per_layer.mean()) if len(heads_per_layer) else 0.0,
             "heads_per_layer": heads_per_layer.tolist(),
             "macs": self.macs / rows,
-            "macs_dense": float(dense_macs(config, np.array(self.tokens)).mean()),
+            "macs_dense": float(dense_macs(config, np.array(self.tokens), whole=not path.PACKED).mean()),
             "labels": names,
             "confusion": confusion_matrix(truth, guesses, labels=range(len(names))).tolist(),
             "budget": budget,
             "max_budget": max_budget,
             "execution": path.__name__.rpartition(".")[2],
-            "precision": str(self.classifier.model.dtype).removeprefix("torch."),
+            "precision": self.classifier.precision.name,
         }
 
     def head_use(self, truth: np.ndarray) -> HeadUse | None:

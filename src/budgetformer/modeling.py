@@ -49,9 +49,14 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
         *,
         policy: method.Policy | None = None,
         need_maps: bool = False,
+        pooled_only: bool = False,
         **request: Any,
     ) -> Encoded:
-        """Run the layers; see ``forward`` for the arguments. Returns everything, decisions included."""
+        """Run the layers; see ``forward`` for the arguments. Returns everything, decisions included.
+
+        ``pooled_only``: nothing but ``pooled_BD`` will be read, so with first-token pooling on packed tokens the last
+        layer computes the first tokens alone and ``states`` ends before it.
+        """
         check_length(input_ids, self.config.max_position_embeddings)
         mask_BN = input_ids != self.config.pad_token_id if attention_mask is None else attention_mask.bool()
         gradients = self.training or gradients_wanted(self.parameters())
@@ -65,18 +70,22 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
             policy, own_B = method.sampled_policy(sampled_B), sampled_B.isnan()
         keys_B = None if policy is None else _input_keys(input_ids, mask_BN)
         states, decisions, maps = [x], [], []
+        shortcut = pooled_only and layout.packed and self.config.skips_to_first_token
         for index, layer in enumerate(self.layers):
             keys = None if keys_B is None else keys_B + index * 1_000_003
-            x, decision, layer_maps = layer(
-                x, layout, {**request, "policy": policy, "keys": keys, "need_maps": need_maps}
-            )
+            first_only = shortcut and index == len(self.layers) - 1
+            extra = {"policy": policy, "keys": keys, "need_maps": need_maps, "first_only": first_only}
+            x, decision, layer_maps = layer(x, layout, {**request, **extra})
             states.append(x)
             decisions.append(decision)
             maps.append(layer_maps)
         if self.final_norm is not None:
             x = self.final_norm(x)
             states[-1] = x
-        if self.config.pooling == "first":
+        if shortcut:
+            pooled_BD = x * (layout.lengths_B > 0).unsqueeze(-1).to(x.dtype)
+            states.pop()
+        elif self.config.pooling == "first":
             pooled_BD = layout.first(x)
         else:
             pooled_BD = (layout.mean(x) if layout.packed else method.pooled_input(x, mask_BN)).to(x.dtype)
@@ -214,6 +223,7 @@ class BudgetFormerForSequenceClassification(BudgetFormerPreTrainedModel):
             rescale_gates=rescale_gates,
             policy=policy,
             need_maps=wanted.maps,
+            pooled_only=not wanted.maps and not wanted.hidden_states,
         )
         logits = self.classifier(self.dropout(encoded.pooled_BD))
         loss = None

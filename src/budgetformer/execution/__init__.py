@@ -13,9 +13,10 @@ import torch
 from torch import Tensor
 
 from . import packed, reference
+from .first_token import attend_first
 from .layout import HeadWeights, TokenLayout
 
-__all__ = ["HeadWeights", "TokenLayout", "gradients_wanted", "resolve", "resolve_layout"]
+__all__ = ["HeadWeights", "TokenLayout", "attend_first", "gradients_wanted", "resolve", "resolve_layout"]
 
 EXECUTIONS: dict[str, ModuleType] = {"reference": reference, "packed": packed}
 

@@ -6,9 +6,11 @@ Legend: B inputs, N tokens with padding, T real tokens of the whole batch, D wid
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,6 +19,9 @@ class HeadWeights:
 
     ``qkv_weight`` (3D, D) and ``qkv_bias`` (3D,); ``output_weight`` (D, D) as (out, in), its columns head-major;
     ``output_bias`` (D,). One head's weights are views, so nothing is copied to use a part of the heads.
+
+    ``prepare``, ``project`` and ``combine`` are what the packed path calls; other number formats bring their own
+    (``int8.Int8HeadWeights``).
     """
 
     num_heads: int
@@ -24,6 +29,24 @@ class HeadWeights:
     qkv_bias: Tensor | None
     output_weight: Tensor
     output_bias: Tensor | None
+
+    def wants_gradients(self) -> bool:
+        """Whether a weight asks for its gradient."""
+        weights = (self.qkv_weight, self.qkv_bias, self.output_weight, self.output_bias)
+        return any(w is not None and w.requires_grad for w in weights)
+
+    def prepare(self, x_TD: Tensor) -> Any:
+        """What all products of a layer's input share: here nothing."""
+        return x_TD
+
+    def project(self, tokens: Any, index_t: Tensor | None, rows: slice) -> Tensor:
+        """``x W_rowsᵀ + b_rows`` of the tokens ``index_t`` (None: all) with some rows of the qkv weight, (t, rows)."""
+        x_tD = tokens if index_t is None else tokens.index_select(0, index_t)
+        return F.linear(x_tD, self.qkv_weight[rows], None if self.qkv_bias is None else self.qkv_bias[rows])
+
+    def combine(self, heads_t: Tensor, columns: slice) -> Tensor:
+        """The share of the output that head outputs (t, columns) give, without bias, (t, D)."""
+        return F.linear(heads_t, self.output_weight[:, columns])
 
 
 class TokenLayout:
