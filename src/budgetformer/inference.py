@@ -14,7 +14,6 @@ import torch
 
 from .configuration import BudgetFormerConfig
 from .data.encoding import Encoded, TextEncoder, collate
-from .execution import resolve
 from .metering.macs import executed_macs
 from .method import Policy
 from .model_folder import check_folder, check_vocabulary, load_config, load_tokenizer
@@ -126,7 +125,7 @@ class Classifier:
 
         Args:
             device: "auto" (a GPU when there is one), "cpu", "cuda", "cuda:1", …
-            precision: "float32" or "bf16". execution: "auto", "reference" or "packed".
+            precision: "float32" or "bf16". execution: "auto", "reference", "packed" or "cuda".
             options: ``batch_tokens`` (padded tokens per batch), ``window`` (inputs sorted together).
 
         Raises ValueError or OSError that name the folder and what is wrong with it.
@@ -137,8 +136,8 @@ class Classifier:
         config = load_config(folder)
         tokenizer = load_tokenizer(folder, config)
         model = BudgetFormerForSequenceClassification.from_pretrained(folder, config=config, local_files_only=True)
-        model.set_execution(execution)
         model.to(device=torch.device(pick_device(device)), dtype=PRECISIONS[precision])
+        model.set_execution(execution)
         return cls(model=model, tokenizer=tokenizer, **options)
 
     @property
@@ -233,8 +232,7 @@ class Classifier:
         else:
             heads_BL = output.heads.cpu().numpy()
             budgets_BL = output.budgets.float().cpu().numpy()
-        skips = resolve(self.config.execution, gradients=False, device=device).PACKED
-        computed_BL = heads_BL if skips else np.full_like(heads_BL, all_heads)
+        computed_BL = heads_BL if self.model.execution_path.PACKED else np.full_like(heads_BL, all_heads)
         macs_B = executed_macs(self.config, np.array(lengths), computed_BL)
         labels = self.labels
         answers = []

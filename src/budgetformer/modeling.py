@@ -55,9 +55,10 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
         check_length(input_ids, self.config.max_position_embeddings)
         mask_BN = input_ids != self.config.pad_token_id if attention_mask is None else attention_mask.bool()
         gradients = self.training or gradients_wanted(self.parameters())
-        path = resolve(self.config.execution, gradients=gradients, device=input_ids.device)
-        layout = TokenLayout(mask_BN, packed=path.PACKED)
         x = self.embeddings(input_ids, token_type_ids, mask_BN)
+        size = self.config.head_size
+        path = resolve(self.config.execution, gradients=gradients, device=x.device, dtype=x.dtype, head_size=size)
+        layout = TokenLayout(mask_BN, packed=path.PACKED, execution=path.NAME)
         x = layout.pack(x) if layout.packed else x
         own_B = None
         if policy is None and self.training and self.config.budgeted and self.config.budget_sampling > 0:

@@ -23,6 +23,7 @@ from torch.nn import functional as F
 
 from .layout import HeadWeights, TokenLayout
 
+NAME = "packed"
 PACKED = True
 
 INFERENCE_ONLY = (
@@ -47,10 +48,7 @@ def attend(
     for closed heads and at padding. Partial sums are kept in float32 or wider. An input without tokens has no rows.
     Raises RuntimeError when gradients are wanted or ``dropout`` is above 0.
     """
-    parameters = (weights.qkv_weight, weights.qkv_bias, weights.output_weight, weights.output_bias)
-    wanted = any(t is not None and t.requires_grad for t in (x, gates_BH, *parameters))
-    if dropout > 0 or (torch.is_grad_enabled() and wanted):
-        raise RuntimeError(f"packed execution {INFERENCE_ONLY}")
+    require_inference(NAME, x, weights, gates_BH, dropout=dropout)
     width, heads = x.shape[-1], weights.num_heads
     size = width // heads
     total_TD = torch.zeros(x.shape, dtype=torch.promote_types(x.dtype, torch.float32), device=x.device)
@@ -74,6 +72,14 @@ def attend(
         else:
             total_TD.index_add_(0, run.index_t, part_tD.to(total_TD.dtype))
     return total_TD.to(dtype), maps
+
+
+def require_inference(name: str, x: Tensor, weights: HeadWeights, gates_BH: Tensor, *, dropout: float) -> None:
+    """Raise RuntimeError for the execution ``name`` when gradients are wanted or ``dropout`` is above 0."""
+    parameters = (weights.qkv_weight, weights.qkv_bias, weights.output_weight, weights.output_bias)
+    wanted = any(t is not None and t.requires_grad for t in (x, gates_BH, *parameters))
+    if dropout > 0 or (torch.is_grad_enabled() and wanted):
+        raise RuntimeError(f"{name} execution {INFERENCE_ONLY}")
 
 
 @dataclass(frozen=True, kw_only=True)
