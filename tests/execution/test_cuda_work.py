@@ -87,6 +87,27 @@ def test_no_weight_is_copied(device: torch.device) -> None:
         seen.clear()
 
 
+@pytest.mark.parametrize("device", [("cpu", True)], indirect=True, ids=["on-cpu"])
+@pytest.mark.parametrize("size", [8, 40, 64, 256])
+def test_the_operands_of_grouped_products_lie_as_their_kernel_demands(device: torch.device, size: int) -> None:
+    """Asked of torch's rules for tensors without memory, which are those of the kernel for GPUs."""
+    asked = []
+
+    class Ask(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+            out = func(*args, **(kwargs or {}))
+            if getattr(func, "__name__", "") == "_grouped_mm":
+                assert all(tensor.data_ptr() % 16 == 0 for tensor in args)
+                without_memory = (torch.empty_strided(t.shape, t.stride(), dtype=t.dtype, device="meta") for t in args)
+                asked.append(func(*without_memory, offs=kwargs["offs"].to("meta")).shape == out.shape)
+            return out
+
+    case = Case(device, torch.bfloat16, right_padded([5, 3, 1]), [1, 2, 1], width=3 * size, heads=3)
+    with Ask():
+        case.fast()
+    assert asked == [True, True]
+
+
 def waits(run: Callable[[], None], device: torch.device) -> int:
     """How often ``run`` makes the host wait: as torch says on a GPU, by the methods that would do it on a CPU."""
     if device.type == "cuda":
