@@ -204,7 +204,11 @@ def test_bfloat16_agrees_with_float32_within_a_few_percent(folder: Path, classif
         ({"device": "meta"}, "device must be auto, cpu"),
         ({"device": None}, "device must be auto, cpu"),
         ({"device": "cpu:1"}, "is not there"),
-        ({"execution": "fast"}, "execution must be one of auto, reference, packed, got 'fast'"),
+        ({"execution": "fast"}, "execution must be one of auto, reference, packed, cuda, got 'fast'"),
+        (
+            {"execution": "cuda"},
+            "execution='cuda' runs on NVIDIA GPUs, and the model is on cpu; use 'auto' or 'packed'",
+        ),
         ({"batch_tokens": 0}, "batch_tokens and window must be at least 1"),
     ]:
         with pytest.raises(ValueError, match=message):

@@ -62,7 +62,7 @@ class BudgetedSelfAttention(nn.Module):
         sigma_max, tau_max, tau_min, gamma: noise and temperature over training.
         pooling: ``(x_BND, mask_BN) -> (B, D)`` that feeds both nets; None is the mean over real tokens.
         budget_net, relevance_net: modules (B, D) -> (B, 1) and (B, D) -> (B, H) in place of f and g.
-        dropout: on the attention weights. execution: how it is computed ("auto", "reference", "packed").
+        dropout: on the attention weights. execution: how it is computed ("auto", "reference", "packed", "cuda").
 
     Training: set ``module.progress = t / T`` before each step (``BudgetSchedule`` does it in a Trainer) and add
     ``method.budget_violation`` and ``method.negative_entropy`` of the decisions to the loss. Without a value,
@@ -167,9 +167,15 @@ class BudgetedSelfAttention(nn.Module):
         own_layout = layout is None
         if layout is None:
             gradients = self.training or gradients_wanted([x, *self.parameters()])
-            path = resolve(self.execution, gradients=gradients, device=x.device)
+            path = resolve(
+                self.execution,
+                gradients=gradients,
+                device=x.device,
+                dtype=self.qkv.weight.dtype,
+                head_size=self.qkv.in_features // self.num_heads,
+            )
             mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if mask is None else mask.bool()
-            layout = TokenLayout(mask, packed=path.PACKED)
+            layout = TokenLayout(mask, packed=path.PACKED, execution=path.NAME)
             x = layout.pack(x) if layout.packed else x
         else:
             path = resolve_layout(layout)

@@ -13,7 +13,6 @@ from sklearn.metrics import confusion_matrix
 from tqdm.auto import tqdm
 
 from .configuration import IGNORED
-from .execution import resolve
 from .inference import Classifier, Pair, Prediction
 from .metering.macs import dense_macs
 from .metering.scores import scores
@@ -162,7 +161,7 @@ class _Tally:
         elif max_budget is not None and config.budgeted:
             shares = np.minimum(shares, max_budget)
         heads_per_layer = self.heads_L / rows
-        path = resolve(config.execution, gradients=False, device=self.classifier.model.device)
+        path = self.classifier.model.execution_path
         return {
             **scores(truth, guesses),
             "truncated": self.truncated,
@@ -176,7 +175,7 @@ class _Tally:
             "confusion": confusion_matrix(truth, guesses, labels=range(len(names))).tolist(),
             "budget": budget,
             "max_budget": max_budget,
-            "execution": path.__name__.rpartition(".")[2],
+            "execution": path.NAME,
             "precision": self.classifier.precision.name,
         }
 

@@ -14,7 +14,6 @@ import torch
 from .answers import Pair, Prediction, Request, check_input
 from .configuration import BudgetFormerConfig
 from .data.encoding import Encoded, TextEncoder, collate
-from .execution import resolve
 from .metering.macs import executed_macs
 from .model_folder import check_folder, check_vocabulary, load_config, load_tokenizer
 from .modeling import BudgetFormerForSequenceClassification
@@ -72,7 +71,7 @@ class Classifier:
         Args:
             device: "auto" (a GPU when there is one), "cpu", "cuda", "cuda:1", …
             precision: "float32", "bf16", "int8" (CPU) or "auto", the fastest here (``self.precision`` says which).
-            execution: "auto", "reference" or "packed".
+            execution: "auto", "reference", "packed" or "cuda".
             options: ``batch_tokens`` (padded tokens per batch), ``window`` (inputs sorted together).
 
         Raises ValueError or OSError that name the folder and what is wrong with it.
@@ -82,9 +81,9 @@ class Classifier:
         config = load_config(folder)
         tokenizer = load_tokenizer(folder, config)
         model = BudgetFormerForSequenceClassification.from_pretrained(folder, config=config, local_files_only=True)
-        model.set_execution(execution)
         model.to(device=torch.device(pick_device(device)), dtype=torch.float32)
-        chosen = apply_precision(model.eval(), precision)
+        chosen = apply_precision(model.eval(), precision, execution=execution)
+        model.set_execution(execution)
         return cls(model=model, tokenizer=tokenizer, precision=chosen, **options)
 
     @property
@@ -179,7 +178,7 @@ class Classifier:
         else:
             heads_BL = output.heads.cpu().numpy()
             budgets_BL = output.budgets.float().cpu().numpy()
-        skips = resolve(self.config.execution, gradients=False, device=device).PACKED
+        skips = self.model.execution_path.PACKED
         computed_BL = heads_BL if skips else np.full_like(heads_BL, all_heads)
         macs_B = executed_macs(self.config, np.array(lengths), computed_BL, whole=not skips)
         labels = self.labels

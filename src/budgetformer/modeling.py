@@ -15,7 +15,7 @@ from .configuration import IGNORED, BudgetFormerConfig
 from .execution import TokenLayout, gradients_wanted, resolve
 from .layers import BudgetFormerEmbeddings, BudgetFormerLayer
 from .objective import TrainingStatistics, classification_loss, regularisers
-from .outputs import BudgetFormerClassifierOutput, BudgetFormerModelOutput
+from .outputs import BudgetFormerClassifierOutput, BudgetFormerModelOutput, Wanted
 from .pretrained import BudgetFormerPreTrainedModel
 
 logger = logging.get_logger(__name__)
@@ -60,9 +60,10 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
         check_length(input_ids, self.config.max_position_embeddings)
         mask_BN = input_ids != self.config.pad_token_id if attention_mask is None else attention_mask.bool()
         gradients = self.training or gradients_wanted(self.parameters())
-        path = resolve(self.config.execution, gradients=gradients, device=input_ids.device)
-        layout = TokenLayout(mask_BN, packed=path.PACKED)
         x = self.embeddings(input_ids, token_type_ids, mask_BN)
+        size = self.config.head_size
+        path = resolve(self.config.execution, gradients=gradients, device=x.device, dtype=x.dtype, head_size=size)
+        layout = TokenLayout(mask_BN, packed=path.PACKED, execution=path.NAME)
         x = layout.pack(x) if layout.packed else x
         own_B = None
         if policy is None and self.training and self.config.budgeted and self.config.budget_sampling > 0:
@@ -259,34 +260,6 @@ class BudgetFormerForSequenceClassification(BudgetFormerPreTrainedModel):
             kept_BLH = kept_BLH[encoded.own_B]
         self.statistics.add(task=mean_task, budgets=budget_BL, relevance=relevance_BLH, kept=kept_BLH, **terms)
         return task + share * torch.stack(list(terms.values())).sum()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """The form of the answer: what a call leaves open is as the configuration says."""
-
-    maps: bool
-    hidden_states: bool
-    return_dict: bool
-
-    @classmethod
-    def of(
-        cls,
-        config: BudgetFormerConfig,
-        attentions: bool | None,
-        hidden_states: bool | None,
-        return_dict: bool | None,
-        other: dict[str, Any],
-    ) -> Wanted:
-        """From the arguments of a call. Raises TypeError for ``other`` ones, which would have no effect."""
-        unknown = [name for name, value in other.items() if value is not None]
-        if unknown:
-            raise TypeError(f"forward() got an unexpected keyword argument {unknown[0]!r}")
-        return cls(
-            maps=bool(config.output_attentions if attentions is None else attentions),
-            hidden_states=bool(config.output_hidden_states if hidden_states is None else hidden_states),
-            return_dict=bool(config.return_dict if return_dict is None else return_dict),
-        )
 
 
 def check_length(input_ids: Tensor, limit: int) -> None:

@@ -28,18 +28,22 @@ class Precision:
     why: str = ""
 
 
-def apply_precision(model: BudgetFormerForSequenceClassification, name: str) -> Precision:
+def apply_precision(
+    model: BudgetFormerForSequenceClassification, name: str, *, execution: str | None = None
+) -> Precision:
     """Bring ``model`` to a format, in place; it must lie in float32 on its device.
 
     int8: the four Linear layers of every encoder layer become ``Int8Linear``; embeddings, norms, the nets f and g
     and the classifier stay in float32, and the model takes no gradients any more. ``auto`` times the feed-forward of
-    the first layer in each format that this device has and takes the fastest.
+    the first layer in each format that this device has and takes the fastest. ``execution`` is the one that the model
+    will take, if not that of its configuration.
     Raises ValueError for an unknown name, or with the reason when int8 cannot run.
     """
     check_precision(name)
-    chosen = fastest(model) if name == "auto" else Precision(name=name)
+    execution = execution or model.config.execution
+    chosen = fastest(model, execution=execution) if name == "auto" else Precision(name=name)
     if chosen.name == "int8":
-        _to_int8(model)
+        _to_int8(model, execution)
     else:
         model.to(DTYPES[chosen.name])
     return chosen
@@ -51,7 +55,7 @@ def check_precision(name: str) -> None:
         raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {name!r}")
 
 
-def fastest(model: BudgetFormerForSequenceClassification) -> Precision:
+def fastest(model: BudgetFormerForSequenceClassification, *, execution: str) -> Precision:
     """The format in which this device runs the model's feed-forward fastest; float32 unless another gains 10 %."""
     if not len(model.budgetformer.layers):
         return Precision(name="float32", why="the model has no layers")
@@ -63,7 +67,7 @@ def fastest(model: BudgetFormerForSequenceClassification) -> Precision:
         half = [_copy(linear).to(torch.bfloat16) for linear in (first, second)]
         ways["float32"] = lambda: second(layer.activation(first(x)))
         ways["bf16"] = lambda: half[1](layer.activation(half[0](x.to(torch.bfloat16))))
-        if _int8_refusal(model) is None:
+        if _int8_refusal(model, execution) is None:
             small = [Int8Linear(linear) for linear in (first, second)]
             ways["int8"] = lambda: small[1](layer.activation(small[0](x)))
         seconds = {way: _seconds(call, device) for way, call in ways.items()}
@@ -74,14 +78,14 @@ def fastest(model: BudgetFormerForSequenceClassification) -> Precision:
     return Precision(name=best if speed[best] >= WORTH else "float32", why=why)
 
 
-def _int8_refusal(model: BudgetFormerForSequenceClassification) -> str | None:
-    if model.config.execution == "reference":
+def _int8_refusal(model: BudgetFormerForSequenceClassification, execution: str) -> str | None:
+    if execution == "reference":
         return "int8 has no reference execution: use execution auto or packed"
     return unsupported(model.device)
 
 
-def _to_int8(model: BudgetFormerForSequenceClassification) -> None:
-    refusal = _int8_refusal(model)
+def _to_int8(model: BudgetFormerForSequenceClassification, execution: str) -> None:
+    refusal = _int8_refusal(model, execution)
     if refusal is not None:
         raise ValueError(f"precision 'int8' cannot be used: {refusal}")
     model.requires_grad_(False)

@@ -141,6 +141,7 @@ def test_pairs_for_a_model_of_single_texts_are_refused(here: Here, model: Path, 
         (["--errors", "e.xlsx"], ".jsonl"),
         (["--precision", "fp8"], "bf16"),
         (["--execution", "fast"], "packed"),
+        (["--execution", "cuda", "--device", "cpu"], "runs on NVIDIA GPUs"),
         (["--label-column", "gold"], "'gold'"),
     ],
 )

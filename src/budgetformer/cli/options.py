@@ -95,9 +95,9 @@ Execution = Annotated[
     str,
     typer.Option(
         "--execution",
-        metavar="auto|packed|reference",
+        metavar="auto|packed|cuda|reference",
         rich_help_panel=RUNNING,
-        help="How attention is computed: packed skips heads, reference computes all and masks.",
+        help="How attention is computed: packed skips heads, cuda too (bf16, GPU), reference computes all and masks.",
     ),
 ]
 

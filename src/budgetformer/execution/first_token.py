@@ -14,8 +14,8 @@ from torch.nn import functional as F
 
 from .int8 import Int8HeadWeights
 from .layout import HeadWeights, TokenLayout
-from .packed import add_rows, refuse_gradients, start_total
-from .pairs import Run, runs
+from .packed import NAME, add_rows, require_inference, start_total
+from .runs import Run, runs
 
 
 def attend_first(
@@ -29,7 +29,7 @@ def attend_first(
 
     An input without tokens gets the output bias. Raises RuntimeError when gradients are wanted.
     """
-    refuse_gradients(x, gates_BH, weights, dropout=0.0)
+    require_inference(NAME, x, weights, gates_BH, dropout=0.0)
     size = x.shape[-1] // weights.num_heads
     total_BD = start_total(x, weights, len(layout.lengths))
     tokens, dtype = weights.prepare(x), x.dtype

@@ -8,7 +8,7 @@ serves all pairs of equal length. Weights are views; none is copied. Inference o
 no gradient.
 
 Legend: B inputs, N tokens with padding, T real tokens of the batch, t those of the inputs that chose a head, P pair
-rows (see ``pairs``), p pairs or inputs of one length n, r neighbouring heads, D width, H heads, d = D / H.
+rows (see ``runs``), p pairs or inputs of one length n, r neighbouring heads, D width, H heads, d = D / H.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ from torch.nn import functional as F
 
 from .int8 import Int8HeadWeights
 from .layout import HeadWeights, TokenLayout
-from .pairs import Group, Run, pair_order, runs
+from .runs import Group, Run, pair_order, runs
 
+NAME = "packed"
 PACKED = True
 
 INFERENCE_ONLY = (
@@ -47,7 +48,7 @@ def attend(
     for closed heads and at padding. Partial sums are kept in float32 or wider. An input without tokens has no rows.
     Raises RuntimeError when gradients are wanted or ``dropout`` is above 0.
     """
-    refuse_gradients(x, gates_BH, weights, dropout=dropout)
+    require_inference(NAME, x, weights, gates_BH, dropout=dropout)
     total_TD = start_total(x, weights, len(x))
     maps = x.new_zeros(*kept_BH.shape, *layout.mask_BN.shape[1:] * 2, dtype=torch.float32) if need_maps else None
     found = runs(kept_BH, layout)
@@ -59,11 +60,13 @@ def attend(
     return total_TD.to(dtype), maps
 
 
-def refuse_gradients(x: Tensor, gates_BH: Tensor, weights: HeadWeights | Int8HeadWeights, *, dropout: float) -> None:
-    """RuntimeError when gradients are wanted or ``dropout`` is above 0."""
+def require_inference(
+    name: str, x: Tensor, weights: HeadWeights | Int8HeadWeights, gates_BH: Tensor, *, dropout: float
+) -> None:
+    """Raise RuntimeError for the execution ``name`` when gradients are wanted or ``dropout`` is above 0."""
     wanted = x.requires_grad or gates_BH.requires_grad or weights.wants_gradients()
     if dropout > 0 or (torch.is_grad_enabled() and wanted):
-        raise RuntimeError(f"packed execution {INFERENCE_ONLY}")
+        raise RuntimeError(f"{name} execution {INFERENCE_ONLY}")
 
 
 def start_total(x: Tensor, weights: HeadWeights | Int8HeadWeights, rows: int) -> Tensor:

@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from ..method import gated_output
 from .layout import HeadWeights, TokenLayout
 
+NAME = "reference"
 PACKED = False
 
 
