@@ -56,7 +56,8 @@ def one(fold: int, *, dropout: float, batch_size: int, epochs: float, learning_r
         rows = encode_labels(held_out, news.class_names, source="the articles held out")
         figures = evaluate(Classifier.from_pretrained(trained.output), rows).figures
     names = ("accuracy", "macro_f1", "rows", "mean_heads", "mean_budget")
-    tried = {"dropout": dropout, "batch_size": batch_size, "epochs": epochs, "learning_rate": learning_rate}
+    tried = {"dropout": dropout, "batch_size": batch_size, "epochs": epochs}
+    tried["learning_rate"] = learning_rate
     return {"fold": fold} | tried | {name: figures[name] for name in names}
 
 

@@ -18,7 +18,7 @@ LEVELS = [
     {"execution", "metering", "data", "objective", "model_folder", "locking"},
     {"attention", "outputs", "layers", "pretrained", "modeling", "registration", "precision", "answers"},
     {"reporting", "inference", "baselines"},
-    {"evaluation"},
+    {"evaluation", "agreement", "bench"},
     {"training"},
     {"demo"},
     {"cli"},
@@ -34,6 +34,7 @@ ARROWS = {
     ("modeling", "pretrained"),
     ("registration", "modeling"),
     ("precision", "modeling"),
+    ("agreement", "evaluation"),
 }
 ROOT = {"__init__", "__main__"}
 """The package itself names its parts lazily and ``python -m budgetformer`` starts the command line."""

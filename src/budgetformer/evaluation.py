@@ -83,7 +83,7 @@ def evaluate(
     names = classifier.labels
     started = time.perf_counter()
     answers = classifier.stream(
-        _inputs(dataset, scored),
+        inputs_of(dataset, scored),
         budget=budget,
         max_budget=max_budget,
         policy=policy,
@@ -116,7 +116,8 @@ def evaluate(
     return Evaluation(figures=figures, heads=tally.head_use(truth) if details else None)
 
 
-def _inputs(dataset: datasets.Dataset, places: np.ndarray) -> Iterator[str | Pair]:
+def inputs_of(dataset: datasets.Dataset, places: np.ndarray) -> Iterator[str | Pair]:
+    """The texts or pairs at ``places``, a block at a time."""
     paired = "pair" in dataset.features
     rows = dataset.select(places) if len(places) < len(dataset) else dataset
     for batch in rows.iter(batch_size=1024):

@@ -47,7 +47,7 @@ class Classifier:
         if batch_tokens < 1 or window < 1:
             raise ValueError(f"batch_tokens and window must be at least 1, got {batch_tokens} and {window}")
         check_vocabulary(tokenizer, model.config)
-        self.model = model.eval()
+        self.model, self.tokenizer = model.eval(), tokenizer
         self.precision = precision or Precision(name=str(model.dtype).removeprefix("torch.").replace("bfloat", "bf"))
         self.encoder = TextEncoder(
             tokenizer=tokenizer,
