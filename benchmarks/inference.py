@@ -25,7 +25,7 @@ from transformers import AutoTokenizer
 from budgetformer import BudgetFormerConfig, BudgetFormerForSequenceClassification, Classifier, Pair
 from budgetformer.baselines import random_policy
 from budgetformer.bench import BenchSettings, bench
-from budgetformer.bench.measure import AGAINST
+from budgetformer.bench.candidates import AGAINST
 from budgetformer.bench.report import bench_table
 from budgetformer.data.registry import load_named
 from budgetformer.precision import apply_precision

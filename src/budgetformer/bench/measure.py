@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import ctypes
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -18,44 +17,9 @@ import torch
 from ..answers import Pair, Prediction
 from ..inference import Classifier
 from ..metering.latency import Timing, interleaved, latencies
-from ..metering.macs import dense_macs
 from ..metering.memory import MemoryMeter
+from .candidates import REFERENCE, BenchSettings, Candidate, ours, peers
 from .peak import matmul_peak
-from .peers import Answer, batched_answer, dense_bert, onnx_answer, onnx_files, pipeline_answer
-
-REFERENCE = "all heads computed (reference)"
-PIPELINE, BATCHES = "dense BERT, transformers pipeline", "dense BERT, transformers"
-AGAINST = ("dense", "hf", "onnxruntime")
-
-
-@dataclass(frozen=True, kw_only=True)
-class BenchSettings:
-    """What to compare, and how often.
-
-    precisions: formats of the model. heads: numbers of heads to ask for besides the learned budgets (None: all of
-    them). policy: a baseline policy that chooses the heads. against: "dense" (the reference execution, which computes
-    all heads), "hf" (a BERT of the same shape in ``transformers``, by its pipeline and by a plain loop),
-    "onnxruntime" (that BERT in ONNX Runtime, float32 and int8). batch_size: of those. rounds, warmup: of the timing.
-    latency_texts: how many texts are also sent alone; 0 for none.
-    """
-
-    precisions: Sequence[str] = ("float32",)
-    heads: Sequence[int] | None = None
-    policy: Any = None
-    against: Sequence[str] = AGAINST
-    batch_size: int = 32
-    rounds: int = 5
-    warmup: int = 1
-    latency_texts: int = 64
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("batch_size", "rounds", "warmup"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in self.against:
-            if name not in AGAINST:
-                raise ValueError(f"against must name some of {', '.join(AGAINST)}, got {name!r}")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,16 +63,6 @@ class BenchResult:
     notes: list[str] = field(default_factory=list)
 
 
-@dataclass(kw_only=True)
-class _Candidate:
-    name: str
-    precision: str
-    answer: Answer
-    kind: str = "ours"
-    asked: int | None = None
-    macs: float | None = None
-
-
 def bench(
     classifiers: Mapping[str, Classifier],
     inputs: Sequence[str | Pair],
@@ -128,8 +82,8 @@ def bench(
         if not 1 <= k <= first.config.num_attention_heads:
             raise ValueError(f"heads must lie between 1 and {first.config.num_attention_heads}, got {k}")
     with tempfile.TemporaryDirectory(prefix="budgetformer-bench-") as folder:
-        peers, skipped = _peers(first, inputs, settings, Path(folder))
-        candidates = [*_ours(classifiers, settings), *peers]
+        others, skipped = peers(first, inputs, settings, Path(folder))
+        candidates = [*ours(classifiers, settings), *others]
         answers = {c.name: c.answer(inputs) for c in candidates}
         memory = {c.name: _peak_memory(c, inputs) for c in candidates}
         timings = interleaved(
@@ -152,7 +106,7 @@ def bench(
             for p in {c.precision for c in candidates}
         }
     truth = answers.get(REFERENCE) or next((answers[c.name] for c in candidates if c.precision == "float32"), None)
-    baseline = timings[peers[0].name] if peers else None
+    baseline = timings[others[0].name] if others else None
     rows = []
     for c in candidates:
         row = _row(c, answers[c.name], timings[c.name], baseline, len(inputs), peaks[c.precision])
@@ -175,86 +129,11 @@ def bench(
         threads=torch.get_num_threads(),
         peaks=peaks,
         skipped=skipped,
-        notes=_notes(rows, peers[0].name if peers else None),
+        notes=_notes(rows, others[0].name if others else None),
     )
 
 
-def _ours(classifiers: Mapping[str, Classifier], settings: BenchSettings) -> list[_Candidate]:
-    found = []
-    for precision, classifier in classifiers.items():
-        all_heads = classifier.config.num_attention_heads
-        suffix = "" if precision == "float32" else f", {precision}"
-        asks: dict[str, tuple[int | None, dict[str, Any]]] = {}
-        if classifier.config.budgeted:
-            asks[f"own budgets{suffix}"] = None, {"policy": settings.policy}
-            for k in range(1, all_heads + 1) if settings.heads is None else settings.heads:
-                name = f"{k} of {all_heads} heads{suffix}"
-                asks[name] = k, {"budget": k / all_heads, "policy": settings.policy}
-        else:
-            asks[f"full attention{suffix}"] = None, {}
-        for name, (asked, ask) in asks.items():
-            found.append(_Candidate(name=name, precision=precision, answer=_answer(classifier, ask), asked=asked))
-    exact = classifiers.get("float32")
-    if "dense" in settings.against and exact is not None:
-        twin = Classifier(model=copy.deepcopy(exact.model), tokenizer=exact.tokenizer)
-        twin.model.set_execution("reference")
-        ask = {"policy": settings.policy} if exact.config.budgeted else {}
-        found.append(_Candidate(name=REFERENCE, precision="float32", answer=_answer(twin, ask), kind="reference"))
-    return found
-
-
-def _answer(classifier: Classifier, ask: dict[str, Any]) -> Answer:
-    return lambda inputs: classifier(inputs, **ask)
-
-
-def _peers(
-    classifier: Classifier, inputs: Sequence[str | Pair], settings: BenchSettings, folder: Path
-) -> tuple[list[_Candidate], dict[str, str]]:
-    """The others, and why some are missing."""
-    found: list[_Candidate] = []
-    skipped: dict[str, str] = {}
-    if not {"hf", "onnxruntime"} & set(settings.against):
-        return found, skipped
-    config, size = classifier.config, settings.batch_size
-    lengths = np.array([len(ids) for ids in classifier.encode(list(inputs)).input_ids])
-    arriving, sorted_ = (_padded_macs(classifier, some, size) for some in (lengths, np.sort(lengths)))
-    torch.manual_seed(settings.seed)
-    bert = dense_bert(config).to(classifier.model.device)
-    if "hf" in settings.against:
-        for name, make in ((PIPELINE, pipeline_answer), (BATCHES, batched_answer)):
-            answer = make(bert, classifier.tokenizer, batch_size=size)
-            name = f"{name}, batch {size}"
-            found.append(_Candidate(name=name, precision="float32", answer=answer, macs=arriving, kind="peer"))
-    if "onnxruntime" in settings.against:
-        try:
-            files = onnx_files(bert.cpu(), folder)
-        except ImportError as error:
-            skipped["onnxruntime"] = str(error)
-            files = {}
-        bert.to(classifier.model.device)
-        for precision, file in files.items():
-            for sort in (False, True):
-                answer = onnx_answer(
-                    file,
-                    classifier.tokenizer,
-                    batch_size=size,
-                    max_length=config.max_position_embeddings,
-                    sort=sort,
-                )
-                name = f"dense BERT, ONNX Runtime {precision}, batch {size}{' sorted' if sort else ''}"
-                macs = sorted_ if sort else arriving
-                found.append(_Candidate(name=name, precision=precision, answer=answer, macs=macs, kind="peer"))
-    return found, skipped
-
-
-def _padded_macs(classifier: Classifier, lengths: np.ndarray, batch_size: int) -> float:
-    """Mean multiply-adds of a text when batches are padded to their longest."""
-    padded = [lengths[i : i + batch_size] for i in range(0, len(lengths), batch_size)]
-    longest = np.concatenate([np.full(len(part), part.max()) for part in padded])
-    return float(dense_macs(classifier.config.dense_twin(), longest, whole=True).mean())
-
-
-def _peak_memory(candidate: _Candidate, inputs: Sequence[str | Pair]) -> int | None:
+def _peak_memory(candidate: Candidate, inputs: Sequence[str | Pair]) -> int | None:
     _give_back()
     with MemoryMeter() as meter:
         candidate.answer(inputs)
@@ -268,7 +147,7 @@ def _give_back() -> None:
 
 
 def _row(
-    candidate: _Candidate, answers: Sequence[Any], timing: Timing, baseline: Timing | None, texts: int, peak: float
+    candidate: Candidate, answers: Sequence[Any], timing: Timing, baseline: Timing | None, texts: int, peak: float
 ) -> dict[str, Any]:
     macs, heads = candidate.macs, None
     if candidate.kind != "peer":
