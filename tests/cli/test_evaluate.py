@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -220,3 +221,57 @@ def test_int8_is_refused_where_all_heads_are_computed(here: Here, model: Path, d
     outcome = here("evaluate", model, "--data", data, "--precision", "int8", "--execution", "reference")
     assert outcome.code != 0
     assert "int8 has no reference execution" in outcome.err
+
+
+def test_energy_is_marked_for_what_it_is_and_changes_nothing_else(here: Here, model: Path, data: Path) -> None:
+    plain, metered = figures(here, model, data), figures(here, model, data, "--energy")
+    energy = metered.pop("energy")
+    assert "energy" not in plain
+    for found in (plain, metered):
+        del found["seconds"], found["texts_per_second"]
+    assert metered == plain
+    assert energy["kind"] in ("measured", "estimated")
+    assert energy["joules_per_1000_texts"] == pytest.approx(energy["joules"] * 1000 / 60)
+    assert energy["grams"] == pytest.approx(energy["joules"] / 3.6e6 * 475)
+    assert energy["how"]
+
+
+@pytest.mark.parametrize("installed", [True, False], ids=["as installed", "without codecarbon"])
+def test_energy_is_one_line_on_the_screen(
+    here: Here, model: Path, data: Path, monkeypatch: pytest.MonkeyPatch, installed: bool
+) -> None:
+    if not installed:
+        monkeypatch.setitem(sys.modules, "codecarbon", None)
+    outcome = here("evaluate", model, "--data", data, "--energy")
+    assert outcome.code == 0
+    lines = [line for line in outcome.out.splitlines() if line.startswith("energy: ")]
+    assert len(lines) == 1
+    assert "g CO2e per 1,000 texts, " in lines[0]
+    assert ("CodeCarbon is not installed" in lines[0]) or installed
+    assert "codecarbon" not in outcome.err
+
+
+def test_stated_watts_and_grid_are_used(here: Here, model: Path, data: Path) -> None:
+    energy = figures(here, model, data, "--energy", "--watts", 65, "--grid-intensity", 56)["energy"]
+    assert energy["kind"] == "estimated"
+    assert energy["joules"] == pytest.approx(65 * energy["seconds"])
+    assert energy["grams"] == pytest.approx(energy["joules"] / 3.6e6 * 56)
+    assert "65 W (stated)" in energy["how"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--watts", "65"], "--watts has no effect without --energy"),
+        (["--region", "FRA"], "--region has no effect without --energy"),
+        (["--energy", "--watts", "0"], "--watts must be above 0, got 0.0"),
+        (["--energy", "--watts", "nan"], "--watts must be above 0, got nan"),
+        (["--energy", "--grid-intensity", "-1"], "--grid-intensity must be 0 or above, got -1.0"),
+        (["--energy", "--grid-intensity", "1", "--region", "FRA"], "not both"),
+        (["--energy", "--region", "Atlantis"], "region"),
+    ],
+)
+def test_energy_options_that_cannot_work_are_refused_before_the_work(
+    here: Here, tmp_path: Path, data: Path, options: list[str], words: str
+) -> None:
+    assert words in here.mistake("evaluate", tmp_path, "--data", data, *options)

