@@ -20,7 +20,7 @@ import numpy as np
 from budgetformer import Classifier
 from budgetformer.data.bbc_news import load_bbc_news
 from budgetformer.data.labels import encode_labels
-from budgetformer.demo import EPOCHS, demo_settings
+from budgetformer.demo import BATCH_SIZE, EPOCHS, LEARNING_RATE, demo_settings
 from budgetformer.evaluation import evaluate
 from budgetformer.reporting.results import append_row, environment
 from budgetformer.training import run
@@ -67,9 +67,9 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="JSON lines; rows are appended")
     parser.add_argument("--fold", type=int, action="append", choices=range(FOLDS), help="default: all")
     parser.add_argument("--dropout", type=float, default=0.1)
-    parser.add_argument("--batch-size", type=int, default=16)
+    parser.add_argument("--batch-size", type=int, default=BATCH_SIZE)
     parser.add_argument("--epochs", type=float, default=EPOCHS)
-    parser.add_argument("--learning-rate", type=float, default=1e-3)
+    parser.add_argument("--learning-rate", type=float, default=LEARNING_RATE)
     given = parser.parse_args()
     tried = {name: getattr(given, name) for name in ("dropout", "batch_size", "epochs", "learning_rate")}
     for fold in given.fold or range(FOLDS):
