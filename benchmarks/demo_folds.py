@@ -1,6 +1,6 @@
-"""Which dropout should the demo train with? Cross-validation on its training articles; its test articles stay unseen.
+"""With which settings should the demo train? Cross-validation on its training articles; its test articles stay unseen.
 
-    python benchmarks/demo_folds.py --output results/demo_folds.jsonl                       every value, every fold
+    python benchmarks/demo_folds.py --output results/demo_folds.jsonl                          every fold, as it is
     python benchmarks/demo_folds.py --output results/demo_folds.jsonl --dropout 0.25 --fold 0 --fold 1
 
 One row each: the demo's budgeted model trained on three quarters of the 1,827 training and validation articles and
@@ -20,17 +20,16 @@ import numpy as np
 from budgetformer import Classifier
 from budgetformer.data.bbc_news import load_bbc_news
 from budgetformer.data.labels import encode_labels
-from budgetformer.demo import EPOCHS, demo_settings
+from budgetformer.demo import BATCH_SIZE, EPOCHS, LEARNING_RATE, demo_settings
 from budgetformer.evaluation import evaluate
 from budgetformer.reporting.results import append_row, environment
 from budgetformer.training import run
 
 FOLDS = 4
-DROPOUTS = (0.1, 0.25, 0.4)
 
 
-def one(dropout: float, fold: int, *, epochs: float, max_length: int) -> dict[str, object]:
-    """The figures of one value on one fold."""
+def one(fold: int, *, dropout: float, batch_size: int, epochs: float, learning_rate: float) -> dict[str, object]:
+    """The settings and figures of one fold."""
     news = load_bbc_news(seed=0)
     articles = datasets.concatenate_datasets([news.train, news.validation])
     belongs = np.random.default_rng(0).permutation(len(articles)) % FOLDS
@@ -46,7 +45,8 @@ def one(dropout: float, fold: int, *, epochs: float, max_length: int) -> dict[st
                 base,
                 train=train,
                 validation=validation,
-                max_length=max_length,
+                batch_size=batch_size,
+                learning_rate=learning_rate,
                 text_column=("text",),
                 label_column="label",
                 config=base.config | rates,
@@ -56,25 +56,26 @@ def one(dropout: float, fold: int, *, epochs: float, max_length: int) -> dict[st
         rows = encode_labels(held_out, news.class_names, source="the articles held out")
         figures = evaluate(Classifier.from_pretrained(trained.output), rows).figures
     names = ("accuracy", "macro_f1", "rows", "mean_heads", "mean_budget")
-    return {"dropout": dropout, "fold": fold, "epochs": epochs, "max_length": max_length} | {
-        name: figures[name] for name in names
-    }
+    tried = {"dropout": dropout, "batch_size": batch_size, "epochs": epochs}
+    tried["learning_rate"] = learning_rate
+    return {"fold": fold} | tried | {name: figures[name] for name in names}
 
 
 def main() -> None:
     """Train what was asked for and append a row each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, required=True, help="JSON lines; rows are appended")
-    parser.add_argument("--dropout", type=float, action="append", help=f"default {DROPOUTS}")
     parser.add_argument("--fold", type=int, action="append", choices=range(FOLDS), help="default: all")
+    parser.add_argument("--dropout", type=float, default=0.1)
+    parser.add_argument("--batch-size", type=int, default=BATCH_SIZE)
     parser.add_argument("--epochs", type=float, default=EPOCHS)
-    parser.add_argument("--max-length", type=int, default=256)
+    parser.add_argument("--learning-rate", type=float, default=LEARNING_RATE)
     given = parser.parse_args()
+    tried = {name: getattr(given, name) for name in ("dropout", "batch_size", "epochs", "learning_rate")}
     for fold in given.fold or range(FOLDS):
-        for dropout in given.dropout or DROPOUTS:
-            row = one(dropout, fold, epochs=given.epochs, max_length=given.max_length)
-            append_row(given.output, {"experiment": "demo_folds"} | row | environment())
-            print(row)
+        row = one(fold, **tried)
+        append_row(given.output, {"experiment": "demo_folds"} | row | environment())
+        print(row)
 
 
 if __name__ == "__main__":

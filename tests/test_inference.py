@@ -199,12 +199,16 @@ def test_bfloat16_agrees_with_float32_within_a_few_percent(folder: Path, classif
     for ours, theirs in zip(half(TEXTS, budget=1.0), classifier(TEXTS, budget=1.0), strict=True):
         assert list(ours.scores.values()) == pytest.approx(list(theirs.scores.values()), abs=0.1)
     for option, message in [
-        ({"precision": "fp8"}, "precision must be one of float32, bf16, got 'fp8'"),
+        ({"precision": "fp8"}, "precision must be one of float32, bf16, int8, auto, got 'fp8'"),
         ({"device": "tpu0"}, "device"),
         ({"device": "meta"}, "device must be auto, cpu"),
         ({"device": None}, "device must be auto, cpu"),
         ({"device": "cpu:1"}, "is not there"),
-        ({"execution": "fast"}, "execution must be one of auto, reference, packed, got 'fast'"),
+        ({"execution": "fast"}, "execution must be one of auto, reference, packed, cuda, got 'fast'"),
+        (
+            {"execution": "cuda"},
+            "execution='cuda' runs on NVIDIA GPUs, and the model is on cpu; use 'auto' or 'packed'",
+        ),
         ({"batch_tokens": 0}, "batch_tokens and window must be at least 1"),
     ]:
         with pytest.raises(ValueError, match=message):

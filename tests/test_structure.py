@@ -16,9 +16,9 @@ FILES = sorted(SOURCE.rglob("*.py"))
 LEVELS = [
     {"version", "configuration", "method"},
     {"execution", "metering", "data", "objective", "model_folder", "locking"},
-    {"attention", "outputs", "layers", "pretrained", "modeling", "registration"},
+    {"attention", "outputs", "layers", "pretrained", "modeling", "registration", "precision", "answers"},
     {"reporting", "inference", "baselines"},
-    {"evaluation"},
+    {"evaluation", "agreement", "bench"},
     {"training"},
     {"demo"},
     {"cli"},
@@ -33,6 +33,8 @@ ARROWS = {
     ("modeling", "outputs"),
     ("modeling", "pretrained"),
     ("registration", "modeling"),
+    ("precision", "modeling"),
+    ("agreement", "evaluation"),
 }
 ROOT = {"__init__", "__main__"}
 """The package itself names its parts lazily and ``python -m budgetformer`` starts the command line."""

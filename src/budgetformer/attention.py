@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from . import method
-from .execution import HeadWeights, TokenLayout, gradients_wanted, resolve, resolve_layout
+from .execution import HeadWeights, TokenLayout, attend_first, gradients_wanted, resolve, resolve_layout
+from .execution.int8 import Int8HeadWeights, Int8Linear
 
 
 @dataclass(kw_only=True)
@@ -61,7 +62,7 @@ class BudgetedSelfAttention(nn.Module):
         sigma_max, tau_max, tau_min, gamma: noise and temperature over training.
         pooling: ``(x_BND, mask_BN) -> (B, D)`` that feeds both nets; None is the mean over real tokens.
         budget_net, relevance_net: modules (B, D) -> (B, 1) and (B, D) -> (B, H) in place of f and g.
-        dropout: on the attention weights. execution: how it is computed ("auto", "reference", "packed").
+        dropout: on the attention weights. execution: how it is computed ("auto", "reference", "packed", "cuda").
 
     Training: set ``module.progress = t / T`` before each step (``BudgetSchedule`` does it in a Trainer) and add
     ``method.budget_violation`` and ``method.negative_entropy`` of the decisions to the loss. Without a value,
@@ -127,8 +128,10 @@ class BudgetedSelfAttention(nn.Module):
             self.relevance_net = relevance_net or default_relevance_net(hidden_size, num_heads)
 
     @property
-    def weights(self) -> HeadWeights:
+    def weights(self) -> HeadWeights | Int8HeadWeights:
         """The projection weights in the order that the execution paths take."""
+        if isinstance(self.qkv, Int8Linear) and isinstance(self.output, Int8Linear):
+            return Int8HeadWeights(num_heads=self.num_heads, qkv=self.qkv, output=self.output)
         return HeadWeights(
             num_heads=self.num_heads,
             qkv_weight=self.qkv.weight,
@@ -153,18 +156,26 @@ class BudgetedSelfAttention(nn.Module):
         policy: method.Policy | None = None,
         keys: Tensor | None = None,
         need_maps: bool = False,
+        first_only: bool = False,
     ) -> AttentionOutput:
         """Attend within ``x`` (B, N, D); ``mask`` (B, N) is true or 1 at real tokens, all of them by default.
 
         ``budget`` replaces and ``max_budget`` caps the learned share, one number or one per input in (0, 1].
-        ``layout`` is for callers that pack tokens themselves: then ``x`` is as ``layout`` says.
+        ``layout`` is for callers that pack tokens themselves: then ``x`` is as ``layout`` says. With a packed one,
+        ``first_only`` computes the output of every input's first token alone, (B, D).
         """
         own_layout = layout is None
         if layout is None:
             gradients = self.training or gradients_wanted([x, *self.parameters()])
-            path = resolve(self.execution, gradients=gradients, device=x.device)
+            path = resolve(
+                self.execution,
+                gradients=gradients,
+                device=x.device,
+                dtype=self.qkv.weight.dtype,
+                head_size=self.qkv.in_features // self.num_heads,
+            )
             mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if mask is None else mask.bool()
-            layout = TokenLayout(mask, packed=path.PACKED)
+            layout = TokenLayout(mask, packed=path.PACKED, execution=path.NAME)
             x = layout.pack(x) if layout.packed else x
         else:
             path = resolve_layout(layout)
@@ -176,6 +187,9 @@ class BudgetedSelfAttention(nn.Module):
             kept_BH = gates_BH.bool()
         else:
             kept_BH, gates_BH = decision.kept_BH, decision.gates_BH
+        if first_only:
+            hidden = attend_first(x, layout, self.weights, kept_BH, gates_BH)
+            return AttentionOutput(hidden=hidden, decision=decision, maps=None)
         dropout = self.dropout if self.training else 0.0
         hidden, maps = path.attend(x, layout, self.weights, kept_BH, gates_BH, dropout=dropout, need_maps=need_maps)
         if own_layout and layout.packed:

@@ -43,7 +43,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "position_embedding_type": ("sinusoidal", "learned"),
     "norm_position": ("post", "pre"),
     "hidden_act": ("gelu", "gelu_new", "gelu_pytorch_tanh", "quick_gelu", "relu", "silu", "swish", "mish", "tanh"),
-    "execution": ("auto", "reference", "packed"),
+    "execution": ("auto", "reference", "packed", "cuda"),
 }
 
 
@@ -70,7 +70,7 @@ class BudgetFormerConfig(PreTrainedConfig):
 
     Task: id2label, label2id, label_smoothing in [0, 1), class_weights (one per class, mean 1 over the training rows).
     Data: text_columns, pair_column, label_column as they were called in the training file.
-    execution: "auto", "reference" or "packed"; how attention is computed, never what.
+    execution: "auto", "reference", "packed" or "cuda"; how attention is computed, never what.
 
     Raises:
         ValueError: naming the field and the value that cannot be used.
@@ -142,6 +142,11 @@ class BudgetFormerConfig(PreTrainedConfig):
             if not hasattr(config, field):
                 raise ValueError(f"{field!r} is no field of the configuration; see help(BudgetFormerConfig)")
         return cls(**(PRESETS[name] | changes))
+
+    @property
+    def skips_to_first_token(self) -> bool:
+        """Whether a classifier reads nothing but the first tokens of the last layer."""
+        return self.pooling == "first" and self.num_hidden_layers > 0
 
     @property
     def head_size(self) -> int:

@@ -13,7 +13,6 @@ from sklearn.metrics import confusion_matrix
 from tqdm.auto import tqdm
 
 from .configuration import IGNORED
-from .execution import resolve
 from .inference import Classifier, Pair, Prediction
 from .metering.macs import dense_macs
 from .metering.scores import scores
@@ -84,7 +83,7 @@ def evaluate(
     names = classifier.labels
     started = time.perf_counter()
     answers = classifier.stream(
-        _inputs(dataset, scored),
+        inputs_of(dataset, scored),
         budget=budget,
         max_budget=max_budget,
         policy=policy,
@@ -117,7 +116,8 @@ def evaluate(
     return Evaluation(figures=figures, heads=tally.head_use(truth) if details else None)
 
 
-def _inputs(dataset: datasets.Dataset, places: np.ndarray) -> Iterator[str | Pair]:
+def inputs_of(dataset: datasets.Dataset, places: np.ndarray) -> Iterator[str | Pair]:
+    """The texts or pairs at ``places``, a block at a time."""
     paired = "pair" in dataset.features
     rows = dataset.select(places) if len(places) < len(dataset) else dataset
     for batch in rows.iter(batch_size=1024):
@@ -162,7 +162,7 @@ class _Tally:
         elif max_budget is not None and config.budgeted:
             shares = np.minimum(shares, max_budget)
         heads_per_layer = self.heads_L / rows
-        path = resolve(config.execution, gradients=False, device=self.classifier.model.device)
+        path = self.classifier.model.execution_path
         return {
             **scores(truth, guesses),
             "truncated": self.truncated,
@@ -171,13 +171,13 @@ class _Tally:
             "mean_heads": float(heads_per_layer.mean()) if len(heads_per_layer) else 0.0,
             "heads_per_layer": heads_per_layer.tolist(),
             "macs": self.macs / rows,
-            "macs_dense": float(dense_macs(config, np.array(self.tokens)).mean()),
+            "macs_dense": float(dense_macs(config, np.array(self.tokens), whole=not path.PACKED).mean()),
             "labels": names,
             "confusion": confusion_matrix(truth, guesses, labels=range(len(names))).tolist(),
             "budget": budget,
             "max_budget": max_budget,
-            "execution": path.__name__.rpartition(".")[2],
-            "precision": str(self.classifier.model.dtype).removeprefix("torch."),
+            "execution": path.NAME,
+            "precision": self.classifier.precision.name,
         }
 
     def head_use(self, truth: np.ndarray) -> HeadUse | None:

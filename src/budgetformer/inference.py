@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import numbers
 from collections.abc import Iterable, Iterator, Mapping, Set
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, overload
@@ -12,74 +11,17 @@ from typing import Any, overload
 import numpy as np
 import torch
 
+from .answers import Pair, Prediction, Request, check_input
 from .configuration import BudgetFormerConfig
 from .data.encoding import Encoded, TextEncoder, collate
-from .execution import resolve
 from .metering.macs import executed_macs
-from .method import Policy
 from .model_folder import check_folder, check_vocabulary, load_config, load_tokenizer
 from .modeling import BudgetFormerForSequenceClassification
+from .precision import Precision, apply_precision, check_precision
 
-PRECISIONS = {"float32": torch.float32, "bf16": torch.bfloat16}
+__all__ = ["NO_TOKENS", "Classifier", "Pair", "Prediction", "Request", "pick_device"]
+
 NO_TOKENS = "the text has no tokens; the answer is the model's answer to an empty text"
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two texts that are classified together, such as premise and hypothesis."""
-
-    text: str
-    pair: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class Prediction:
-    """The answer to one input.
-
-    ``scores`` has one probability per label and ``score`` that of ``label``. ``heads`` are the heads kept per
-    layer, ``budgets`` the learned shares that asked for them (empty with full attention), ``macs`` the multiply-adds
-    that this input cost. ``truncated`` says that it was cut to the model's limit. ``reason`` is set when the text
-    had no tokens. ``relevance`` (layers × heads) and ``kept`` are there on request.
-    """
-
-    label: str
-    score: float
-    scores: dict[str, float]
-    heads: list[int]
-    budgets: list[float]
-    macs: int
-    tokens: int
-    truncated: bool
-    reason: str | None = None
-    relevance: np.ndarray | None = field(default=None, repr=False)
-    kept: np.ndarray | None = field(default=None, repr=False)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Request:
-    """What may be asked of a call: a budget or a cap in (0, 1], a baseline policy, the layers' details."""
-
-    budget: float | None = None
-    max_budget: float | None = None
-    policy: Policy | None = None
-    rescale_gates: bool = False
-    details: bool = False
-
-    def __post_init__(self) -> None:
-        for name in ("budget", "max_budget"):
-            value = getattr(self, name)
-            is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
-            if value is not None and not (is_number and 0 < value <= 1):
-                raise ValueError(f"{name} must be one number in (0, 1], got {value!r}")
-        if self.policy is not None and not callable(self.policy):
-            raise ValueError(f"policy must be a function such as those of budgetformer.baselines, got {self.policy!r}")
-        if self.budget is not None and self.max_budget is not None:
-            raise ValueError(f"give budget ({self.budget}) or max_budget ({self.max_budget}), not both")
-
-    def forward_arguments(self) -> dict[str, Any]:
-        """The request as keyword arguments of the model."""
-        fields = ("budget", "max_budget", "policy", "rescale_gates")
-        return {name: getattr(self, name) for name in fields if getattr(self, name)}
 
 
 class Classifier:
@@ -100,11 +42,13 @@ class Classifier:
         tokenizer: Any,
         batch_tokens: int = 8192,
         window: int = 1024,
+        precision: Precision | None = None,
     ) -> None:
         if batch_tokens < 1 or window < 1:
             raise ValueError(f"batch_tokens and window must be at least 1, got {batch_tokens} and {window}")
         check_vocabulary(tokenizer, model.config)
-        self.model = model.eval()
+        self.model, self.tokenizer = model.eval(), tokenizer
+        self.precision = precision or Precision(name=str(model.dtype).removeprefix("torch.").replace("bfloat", "bf"))
         self.encoder = TextEncoder(
             tokenizer=tokenizer,
             max_length=model.config.max_position_embeddings,
@@ -126,20 +70,21 @@ class Classifier:
 
         Args:
             device: "auto" (a GPU when there is one), "cpu", "cuda", "cuda:1", …
-            precision: "float32" or "bf16". execution: "auto", "reference" or "packed".
+            precision: "float32", "bf16", "int8" (CPU) or "auto", the fastest here (``self.precision`` says which).
+            execution: "auto", "reference", "packed" or "cuda".
             options: ``batch_tokens`` (padded tokens per batch), ``window`` (inputs sorted together).
 
         Raises ValueError or OSError that name the folder and what is wrong with it.
         """
         folder = check_folder(folder)
-        if precision not in PRECISIONS:
-            raise ValueError(f"precision must be one of {', '.join(PRECISIONS)}, got {precision!r}")
+        check_precision(precision)
         config = load_config(folder)
         tokenizer = load_tokenizer(folder, config)
         model = BudgetFormerForSequenceClassification.from_pretrained(folder, config=config, local_files_only=True)
+        model.to(device=torch.device(pick_device(device)), dtype=torch.float32)
+        chosen = apply_precision(model.eval(), precision, execution=execution)
         model.set_execution(execution)
-        model.to(device=torch.device(pick_device(device)), dtype=PRECISIONS[precision])
-        return cls(model=model, tokenizer=tokenizer, **options)
+        return cls(model=model, tokenizer=tokenizer, precision=chosen, **options)
 
     @property
     def config(self) -> BudgetFormerConfig:
@@ -233,9 +178,9 @@ class Classifier:
         else:
             heads_BL = output.heads.cpu().numpy()
             budgets_BL = output.budgets.float().cpu().numpy()
-        skips = resolve(self.config.execution, gradients=False, device=device).PACKED
+        skips = self.model.execution_path.PACKED
         computed_BL = heads_BL if skips else np.full_like(heads_BL, all_heads)
-        macs_B = executed_macs(self.config, np.array(lengths), computed_BL)
+        macs_B = executed_macs(self.config, np.array(lengths), computed_BL, whole=not skips)
         labels = self.labels
         answers = []
         for i, row in enumerate(scores_BC):
@@ -256,16 +201,6 @@ class Classifier:
                 answer = replace(answer, relevance=relevance, kept=kept)
             answers.append(answer)
         return answers
-
-
-def check_input(item: Any, number: int) -> None:
-    """Refuse what is neither a text nor a Pair of texts, naming its number."""
-    texts = [item.text, item.pair] if isinstance(item, Pair) else [item]
-    for text in texts:
-        if not isinstance(text, str):
-            raise ValueError(
-                f"input {number} must be a text or a Pair of texts, got {type(text).__name__}: {str(text)[:60]!r}"
-            )
 
 
 def pick_device(name: str | torch.device) -> str:

@@ -16,6 +16,9 @@ from .attention import AttentionParts, BudgetedSelfAttention
 from .configuration import BudgetFormerConfig
 from .execution import TokenLayout
 
+FEED_FORWARD_ROWS = 512
+"""Packed tokens that pass the feed-forward together."""
+
 
 class BudgetFormerEmbeddings(nn.Module):
     """Word embedding · √D (sinusoidal positions only) + position + optional segment embedding, dropout."""
@@ -97,15 +100,20 @@ class BudgetFormerLayer(GradientCheckpointingLayer):
     def forward(
         self, x: Tensor, layout: TokenLayout, request: dict[str, Any]
     ) -> tuple[Tensor, method.HeadDecision | None, Tensor | None]:
+        """Tokens as ``layout`` says; with ``first_only`` in the request, the first token of every input (B, D)."""
+        first_only = request.get("first_only", False)
+        attended = self.attention(self.attention_norm(x) if self.pre_norm else x, layout=layout, **request)
+        x = layout.first(x) if first_only else x
+        x = x + self.dropout(attended.hidden)
         if self.pre_norm:
-            attended = self.attention(self.attention_norm(x), layout=layout, **request)
-            x = x + self.dropout(attended.hidden)
-            x = x + self._feed_forward(self.feed_forward_norm(x))
+            x = x + self.dropout(self._feed_forward(self.feed_forward_norm(x)))
         else:
-            attended = self.attention(x, layout=layout, **request)
-            x = self.attention_norm(x + self.dropout(attended.hidden))
-            x = self.feed_forward_norm(x + self._feed_forward(x))
+            x = self.attention_norm(x)
+            x = self.feed_forward_norm(x + self.dropout(self._feed_forward(x)))
         return x, attended.decision, attended.maps
 
     def _feed_forward(self, x: Tensor) -> Tensor:
-        return self.dropout(self.feed_forward(self.activation(self.intermediate(x))))
+        """Packed tokens (T, D) go through piece by piece, so that the wide middle stays in the processor's cache."""
+        pieces = x.split(FEED_FORWARD_ROWS) if x.dim() == 2 and not x.requires_grad else (x,)
+        done = [self.feed_forward(self.activation(self.intermediate(piece))) for piece in pieces]
+        return done[0] if len(done) == 1 else torch.cat(done)

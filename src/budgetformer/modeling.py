@@ -15,7 +15,7 @@ from .configuration import IGNORED, BudgetFormerConfig
 from .execution import TokenLayout, gradients_wanted, resolve
 from .layers import BudgetFormerEmbeddings, BudgetFormerLayer
 from .objective import TrainingStatistics, classification_loss, regularisers
-from .outputs import BudgetFormerClassifierOutput, BudgetFormerModelOutput
+from .outputs import BudgetFormerClassifierOutput, BudgetFormerModelOutput, Wanted
 from .pretrained import BudgetFormerPreTrainedModel
 
 logger = logging.get_logger(__name__)
@@ -49,15 +49,21 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
         *,
         policy: method.Policy | None = None,
         need_maps: bool = False,
+        pooled_only: bool = False,
         **request: Any,
     ) -> Encoded:
-        """Run the layers; see ``forward`` for the arguments. Returns everything, decisions included."""
+        """Run the layers; see ``forward`` for the arguments. Returns everything, decisions included.
+
+        ``pooled_only``: nothing but ``pooled_BD`` will be read, so with first-token pooling on packed tokens the last
+        layer computes the first tokens alone and ``states`` ends before it.
+        """
         check_length(input_ids, self.config.max_position_embeddings)
         mask_BN = input_ids != self.config.pad_token_id if attention_mask is None else attention_mask.bool()
         gradients = self.training or gradients_wanted(self.parameters())
-        path = resolve(self.config.execution, gradients=gradients, device=input_ids.device)
-        layout = TokenLayout(mask_BN, packed=path.PACKED)
         x = self.embeddings(input_ids, token_type_ids, mask_BN)
+        size = self.config.head_size
+        path = resolve(self.config.execution, gradients=gradients, device=x.device, dtype=x.dtype, head_size=size)
+        layout = TokenLayout(mask_BN, packed=path.PACKED, execution=path.NAME)
         x = layout.pack(x) if layout.packed else x
         own_B = None
         if policy is None and self.training and self.config.budgeted and self.config.budget_sampling > 0:
@@ -65,18 +71,22 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
             policy, own_B = method.sampled_policy(sampled_B), sampled_B.isnan()
         keys_B = None if policy is None else _input_keys(input_ids, mask_BN)
         states, decisions, maps = [x], [], []
+        shortcut = pooled_only and layout.packed and self.config.skips_to_first_token
         for index, layer in enumerate(self.layers):
             keys = None if keys_B is None else keys_B + index * 1_000_003
-            x, decision, layer_maps = layer(
-                x, layout, {**request, "policy": policy, "keys": keys, "need_maps": need_maps}
-            )
+            first_only = shortcut and index == len(self.layers) - 1
+            extra = {"policy": policy, "keys": keys, "need_maps": need_maps, "first_only": first_only}
+            x, decision, layer_maps = layer(x, layout, {**request, **extra})
             states.append(x)
             decisions.append(decision)
             maps.append(layer_maps)
         if self.final_norm is not None:
             x = self.final_norm(x)
             states[-1] = x
-        if self.config.pooling == "first":
+        if shortcut:
+            pooled_BD = x * (layout.lengths_B > 0).unsqueeze(-1).to(x.dtype)
+            states.pop()
+        elif self.config.pooling == "first":
             pooled_BD = layout.first(x)
         else:
             pooled_BD = (layout.mean(x) if layout.packed else method.pooled_input(x, mask_BN)).to(x.dtype)
@@ -214,6 +224,7 @@ class BudgetFormerForSequenceClassification(BudgetFormerPreTrainedModel):
             rescale_gates=rescale_gates,
             policy=policy,
             need_maps=wanted.maps,
+            pooled_only=not wanted.maps and not wanted.hidden_states,
         )
         logits = self.classifier(self.dropout(encoded.pooled_BD))
         loss = None
@@ -249,34 +260,6 @@ class BudgetFormerForSequenceClassification(BudgetFormerPreTrainedModel):
             kept_BLH = kept_BLH[encoded.own_B]
         self.statistics.add(task=mean_task, budgets=budget_BL, relevance=relevance_BLH, kept=kept_BLH, **terms)
         return task + share * torch.stack(list(terms.values())).sum()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """The form of the answer: what a call leaves open is as the configuration says."""
-
-    maps: bool
-    hidden_states: bool
-    return_dict: bool
-
-    @classmethod
-    def of(
-        cls,
-        config: BudgetFormerConfig,
-        attentions: bool | None,
-        hidden_states: bool | None,
-        return_dict: bool | None,
-        other: dict[str, Any],
-    ) -> Wanted:
-        """From the arguments of a call. Raises TypeError for ``other`` ones, which would have no effect."""
-        unknown = [name for name, value in other.items() if value is not None]
-        if unknown:
-            raise TypeError(f"forward() got an unexpected keyword argument {unknown[0]!r}")
-        return cls(
-            maps=bool(config.output_attentions if attentions is None else attentions),
-            hidden_states=bool(config.output_hidden_states if hidden_states is None else hidden_states),
-            return_dict=bool(config.return_dict if return_dict is None else return_dict),
-        )
 
 
 def check_length(input_ids: Tensor, limit: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -96,12 +97,24 @@ class BudgetFormerPreTrainedModel(PreTrainedModel):
         super()._set_gradient_checkpointing(enable=enable, gradient_checkpointing_func=once, **options)
 
     def set_execution(self, name: str) -> None:
-        """Choose how attention is computed ("auto", "reference", "packed"); results stay the same."""
-        resolve(name, gradients=False, device=self.device)
+        """Choose how attention is computed ("auto", "reference", "packed", "cuda"); results stay the same.
+
+        Raises ValueError with the reason when the model cannot run so where it is and in its dtype.
+        """
+        self._path(name)
         self.config.execution = name
         for module in self.modules():
             if isinstance(module, BudgetedSelfAttention):
                 module.execution = name
+
+    @property
+    def execution_path(self) -> ModuleType:
+        """The module that computes attention in inference, where the model is and in its dtype."""
+        return self._path(self.config.execution)
+
+    def _path(self, name: str) -> ModuleType:
+        size = self.config.head_size
+        return resolve(name, gradients=False, device=self.device, dtype=self.dtype, head_size=size)
 
     def set_progress(self, progress: float) -> None:
         """Set training progress t/T in [0, 1] for noise, temperature and loss weights."""

@@ -142,6 +142,7 @@ def test_pairs_for_a_model_of_single_texts_are_refused(here: Here, model: Path, 
         (["--errors", "e.xlsx"], ".jsonl"),
         (["--precision", "fp8"], "bf16"),
         (["--execution", "fast"], "packed"),
+        (["--execution", "cuda", "--device", "cpu"], "runs on NVIDIA GPUs"),
         (["--label-column", "gold"], "'gold'"),
     ],
 )
@@ -199,6 +200,27 @@ def test_a_named_set_is_read_from_the_data_folder(here: Here, tmp_path: Path, mo
     assert figures(here, run, Path("imdb"), "--split", "train")["rows"] == 40
     assert "validation" in here.mistake("evaluate", run, "--data", "imdb", "--split", "validation")
     assert "column options" in here.mistake("evaluate", run, "--data", "imdb", "--text-column", "text")
+
+
+def test_another_format_is_held_against_float32(here: Here, model: Path, data: Path) -> None:
+    small = figures(here, model, data, "--precision", "int8")
+    assert small["precision"] == "int8"
+    assert small["agreement"]["labels"] >= 0.9
+    assert "same heads as float32" in here("evaluate", model, "--data", data, "--precision", "int8").out
+    assert figures(here, model, data, "--precision", "int8", "--no-agreement")["agreement"] is None
+    assert figures(here, model, data)["agreement"] is None
+
+
+def test_precision_auto_says_what_it_took(here: Here, model: Path, data: Path) -> None:
+    outcome = here("evaluate", model, "--data", data, "--precision", "auto", "--no-agreement")
+    assert outcome.code == 0, outcome.err
+    assert "in multiples of float32" in outcome.err
+
+
+def test_int8_is_refused_where_all_heads_are_computed(here: Here, model: Path, data: Path) -> None:
+    outcome = here("evaluate", model, "--data", data, "--precision", "int8", "--execution", "reference")
+    assert outcome.code != 0
+    assert "int8 has no reference execution" in outcome.err
 
 
 def test_energy_is_marked_for_what_it_is_and_changes_nothing_else(here: Here, model: Path, data: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -10,25 +11,70 @@ import torch
 from torch import Tensor
 
 from budgetformer import BudgetedSelfAttention, BudgetFormerConfig, BudgetFormerForSequenceClassification
-from budgetformer.execution import packed, reference, resolve
+from budgetformer.execution import cuda, packed, reference, resolve
 from budgetformer.method import static_policy
 
-CPU, CUDA = torch.device("cpu"), torch.device("cuda")
+OLD_GPU = torch.cuda.is_available() and torch.cuda.get_device_capability() < (8, 0)
+new_enough = pytest.mark.skipif(OLD_GPU, reason="this GPU cannot run the execution cuda")
 
 
-def test_auto_is_packed_on_a_cpu_without_gradients_and_the_reference_otherwise() -> None:
-    assert resolve("auto", gradients=False, device=CPU) is packed
-    assert resolve("auto", gradients=True, device=CPU) is reference
-    assert resolve("auto", gradients=False, device=CUDA) is reference
+def choose(
+    name: str,
+    device: str,
+    dtype: torch.dtype = torch.float32,
+    *,
+    gradients: bool = False,
+    head_size: int = 64,
+) -> ModuleType:
+    return resolve(name, gradients=gradients, device=torch.device(device), dtype=dtype, head_size=head_size)
 
 
-def test_a_named_execution_is_taken_or_refused_and_never_replaced() -> None:
-    assert resolve("reference", gradients=False, device=CPU) is reference
-    assert resolve("packed", gradients=False, device=CPU) is packed
-    with pytest.raises(RuntimeError, match="execution='packed' is for inference"):
-        resolve("packed", gradients=True, device=CPU)
-    with pytest.raises(ValueError, match="execution must be one of auto, reference, packed, got 'fast'"):
-        resolve("fast", gradients=False, device=CPU)
+@new_enough
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+def test_auto_skips_where_it_can_and_is_the_reference_with_gradients(dtype: torch.dtype) -> None:
+    half = dtype in (torch.bfloat16, torch.float16)
+    assert choose("auto", "cpu", dtype) is packed
+    assert choose("auto", "cuda", dtype) is (cuda if half else packed)
+    assert choose("auto", "cuda", dtype, head_size=20) is packed
+    assert choose("auto", "cuda", dtype, head_size=264) is packed
+    assert choose("auto", "mps", dtype) is reference
+    for device in ("cpu", "cuda"):
+        assert choose("auto", device, dtype, gradients=True) is reference
+
+
+@new_enough
+@pytest.mark.parametrize(("device", "name"), [("cpu", "packed"), ("cuda", "packed"), ("cuda", "cuda")])
+def test_a_named_execution_is_taken_and_refused_with_gradients(device: str, name: str) -> None:
+    module = {"packed": packed, "cuda": cuda}[name]
+    assert choose("reference", device, torch.bfloat16) is reference
+    assert choose(name, device, torch.bfloat16) is module
+    with pytest.raises(RuntimeError, match=f"execution='{name}' is for inference"):
+        choose(name, device, torch.bfloat16, gradients=True)
+    with pytest.raises(ValueError, match="execution must be one of auto, reference, packed, cuda, got 'fast'"):
+        choose("fast", device)
+
+
+def test_cuda_is_refused_with_the_reason_where_it_cannot_run() -> None:
+    with pytest.raises(
+        ValueError, match=r"'cuda' runs on NVIDIA GPUs, and the model is on cpu; use 'auto' or 'packed'"
+    ):
+        choose("cuda", "cpu", torch.bfloat16)
+    with pytest.raises(ValueError, match=r"'cuda' computes in bfloat16 or float16, and the model is float32; use"):
+        choose("cuda", "cuda")
+    for size in (4, 20, 264):
+        with pytest.raises(ValueError, match=rf"'cuda' takes heads of 8, 16, … 256 dimensions, and these have {size}"):
+            choose("cuda", "cuda", torch.float16, head_size=size)
+
+
+def test_a_model_on_a_cpu_refuses_cuda_and_stays_as_it_was() -> None:
+    model = make_model("packed")
+    with pytest.raises(ValueError, match="execution='cuda' runs on NVIDIA GPUs"):
+        model.set_execution("cuda")
+    assert model.execution_path is packed
+    with pytest.raises(ValueError, match="execution='cuda' runs on NVIDIA GPUs"), torch.inference_mode():
+        make_model("cuda")(**make_batch([5, 3]))
+    with pytest.raises(ValueError, match="execution='cuda' runs on NVIDIA GPUs"), torch.inference_mode():
+        make_layer("cuda").eval()(torch.randn(2, 5, 32))
 
 
 def make_layer(execution: str, **changes: Any) -> BudgetedSelfAttention:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -42,6 +42,15 @@ def test_the_first_token_is_the_same_packed_and_padded(lengths: list[int]) -> No
     mask = torch.arange(5)[None] < torch.tensor(lengths)[:, None]
     layout, x = TokenLayout(mask, packed=True), tokens(mask)
     assert torch.equal(layout.first(layout.pack(x)), TokenLayout(mask).first(x))
+
+
+@given(lengths=st.lists(st.integers(0, 200), min_size=1, max_size=6))
+@example(lengths=[0, 64, 65, 63, 0, 1, 128])
+def test_sums_by_pieces_are_the_sums_of_each_inputs_tokens(lengths: list[int]) -> None:
+    layout = TokenLayout(torch.arange(200)[None] < torch.tensor(lengths)[:, None], packed=True)
+    x = torch.randn(sum(lengths), 3, generator=torch.Generator().manual_seed(0))
+    expected = torch.stack([part.sum(dim=0) for part in x.split(lengths)])
+    torch.testing.assert_close(layout.sums_by_pieces(x), expected, rtol=0, atol=1e-4)
 
 
 def test_half_precision_tokens_are_pooled_in_float32() -> None:

@@ -52,6 +52,14 @@ def run(
     execution: o.Execution = "auto",
     precision: o.Precision = "float32",
     device: o.Device = "auto",
+    agreement: Annotated[
+        bool,
+        typer.Option(
+            "--agreement/--no-agreement",
+            rich_help_panel=o.RUNNING,
+            help="With another format than float32: answer once more in float32 and say how much agrees.",
+        ),
+    ] = True,
     energy: o.Energy = False,
     watts: o.Watts = None,
     grid_intensity: o.GridIntensity = None,
@@ -94,7 +102,14 @@ def run(
     meter = EnergyMeter(device=place, watts=watts, grams_per_kwh=grid_intensity, region=region) if energy else None
     with error_writer(errors, pairs="pair" in rows.dataset.features) as on_mistake, meter or nullcontext():
         measured = evaluate(classifier, rows.dataset, **request, on_mistake=on_mistake, progress=True)
-    figures = measured.figures | paper_figures(classifier, measured.figures) | {"data": rows.source}
+    compared = None
+    if agreement and classifier.precision.name != "float32":
+        from ..agreement import agreement as compare
+
+        exact = load_classifier(folder, device=device, precision="float32", execution=execution_of(execution))
+        compared = compare(classifier, exact, rows.dataset, **request, progress=True)
+    figures = measured.figures | {"agreement": compared, "data": rows.source}
+    figures |= paper_figures(classifier, measured.figures)
     if meter is not None:
         figures["energy"] = meter.energy.row(figures["rows"])
     if json_file is not None:
@@ -105,6 +120,11 @@ def run(
     for what, file in (("figures", json_file), ("errors", errors)):
         if file is not None:
             print(f"{what}: {file}")
+
+
+def execution_of(asked: str) -> str:
+    """What float32 takes where another format took ``asked``: the GPU's half-precision path has no float32."""
+    return "auto" if asked == "cuda" else asked
 
 
 def paper_figures(classifier: Classifier, figures: dict[str, Any]) -> dict[str, float]:
@@ -143,6 +163,11 @@ def _report(classifier: Classifier, figures: dict[str, Any]) -> None:
         ),
         ("texts per second", f"{figures['texts_per_second']:,.1f} ({figures['execution']}, {figures['precision']})"),
     ]
+    if figures["agreement"] is not None:
+        same = figures["agreement"]
+        rows.append(("same labels as float32", f"{same['labels']:.2%}"))
+        heads = f"{same['heads']:.2%} of the choices, {same['head_sets']:.1%} of the sets of a layer"
+        rows.append(("same heads as float32", heads))
     show(figures_table(figures["data"], rows))
 
 

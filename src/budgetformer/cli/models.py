@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,12 @@ def load_classifier(folder: Path, *, device: str, precision: str, execution: str
     """A Classifier; ValueError with the folder's name when it cannot be loaded whole."""
     quiet_libraries()
     try:
-        return Classifier.from_pretrained(folder, device=device, precision=precision, execution=execution)
+        classifier = Classifier.from_pretrained(folder, device=device, precision=precision, execution=execution)
     except (OSError, SafetensorError, KeyError, TypeError, AttributeError, RuntimeError) as problem:
         raise ValueError(f"model folder {folder} cannot be loaded ({problem}); copy the whole folder anew") from problem
+    if classifier.precision.why:
+        print(f"precision {classifier.precision.name} ({classifier.precision.why})", file=sys.stderr)
+    return classifier
 
 
 def model_files(folder: Path) -> list[Path]:

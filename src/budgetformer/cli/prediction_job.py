@@ -77,7 +77,7 @@ def predict_file(job: PredictionJob, classifier: Classifier, *, folder: Path, re
         "columns": [list(columns.text), columns.pair, columns.id],
         "reading": repr(job.reading),
         "request": request,
-        "precision": str(classifier.model.dtype),
+        "precision": classifier.precision.name,
         "keep_columns": job.keep_columns,
         "kind": kind,
     }

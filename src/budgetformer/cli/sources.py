@@ -18,6 +18,7 @@ from .options import refuse
 if TYPE_CHECKING:
     import datasets
 
+    from ..answers import Pair
     from ..configuration import BudgetFormerConfig
 
 
@@ -66,6 +67,12 @@ def remembered_columns(config: BudgetFormerConfig) -> Columns | None:
     return Columns(text=tuple(config.text_columns), pair=config.pair_column, label=config.label_column)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Rows:
+    dataset: datasets.Dataset
+    source: str
+
+
 def labelled_rows(
     name: str,
     *,
@@ -77,30 +84,72 @@ def labelled_rows(
     data_folder: Path | None,
 ) -> Labelled:
     """The rows of a file or of a named set's split, with labels as the model numbers them."""
+    rows = _rows(
+        name, config=config, asked=asked, reading=reading, split=split, data_folder=data_folder, need_label=True
+    )
+    names = [config.id2label[i] for i in range(config.num_labels)]
+    marked = encode_labels(rows.dataset, names, model_markers(names, unlabelled), source=rows.source)
+    return Labelled(dataset=marked, source=rows.source)
+
+
+def texts_of(
+    name: str,
+    *,
+    config: BudgetFormerConfig,
+    asked: Columns,
+    reading: Reading,
+    split: str | None,
+    data_folder: Path | None,
+    rows: int,
+) -> list[str | Pair]:
+    """At most ``rows`` texts or pairs, taken evenly from a file or a named set's split; labels are not needed."""
+    from ..answers import Pair
+
+    found = _rows(
+        name, config=config, asked=asked, reading=reading, split=split, data_folder=data_folder, need_label=False
+    )
+    if not len(found.dataset):
+        raise DataError(f"{found.source} has no rows")
+    step = max(1, len(found.dataset) // rows)
+    some = found.dataset.select(range(0, len(found.dataset), step)[:rows]).to_dict()
+    if "pair" not in some:
+        return [text or "" for text in some["text"]]
+    return [Pair(a or "", b or "") for a, b in zip(some["text"], some["pair"], strict=True)]
+
+
+def _rows(
+    name: str,
+    *,
+    config: BudgetFormerConfig,
+    asked: Columns,
+    reading: Reading,
+    split: str | None,
+    data_folder: Path | None,
+    need_label: bool,
+) -> _Rows:
     if check_source(name):
         split = split or "test"
         refuse(
             {"column options": bool(asked.names()) or None, "a file format": reading != Reading() or None},
             f"with the data set {name}, which is known",
         )
-        found = load_named(name, split, folder=data_folder)
-        if found is None:
+        named = load_named(name, split, folder=data_folder)
+        if named is None:
             raise DataError(f"{name} has no {split} split")
-        rows, columns, source = found.dataset, found.columns, f"{name} {split}"
+        rows, columns, source = named.dataset, named.columns, f"{name} {split}"
     else:
         refuse({"--split": split, "--data-folder": data_folder}, "with a file, it is for the data sets by name")
         columns = resolve_columns(
             column_names(name, reading),
             asked,
             remembered_columns(config),
-            need_label=True,
+            need_label=need_label,
             path=name,
             header=reading.header,
         )
         rows, source = load(name, columns, reading), name
     check_pairs(columns, config, source)
-    names = [config.id2label[i] for i in range(config.num_labels)]
-    return Labelled(dataset=encode_labels(rows, names, model_markers(names, unlabelled), source=source), source=source)
+    return _Rows(dataset=rows, source=source)
 
 
 def check_pairs(columns: Columns, config: BudgetFormerConfig, source: str | Path) -> None:

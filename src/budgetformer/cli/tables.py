@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 from rich.table import Table
 
-_WIDTH_OF_A_FILE = 120
+_WIDTH_OF_A_FILE = 160
 
 
 def figures_table(title: str, rows: Iterable[tuple[str, str]]) -> Table:

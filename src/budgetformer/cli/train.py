@@ -131,7 +131,7 @@ def run(
             "--gradient-checkpointing", metavar="", rich_help_panel=OPTIMISATION, help="Less memory, more time."
         ),
     ] = False,
-    precision: o.Precision = "float32",
+    precision: o.TrainingPrecision = "float32",
     device: o.Device = "auto",
     logging_steps: Annotated[
         int | None, typer.Option("--logging-steps", rich_help_panel=o.RUNNING, help="Updates between log rows.")

@@ -6,9 +6,15 @@ Legend: B inputs, N tokens with padding, T real tokens of the whole batch, D wid
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
+
+PIECE = 64
+"""Tokens that one thread of a GPU sums one after the other."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,6 +23,9 @@ class HeadWeights:
 
     ``qkv_weight`` (3D, D) and ``qkv_bias`` (3D,); ``output_weight`` (D, D) as (out, in), its columns head-major;
     ``output_bias`` (D,). One head's weights are views, so nothing is copied to use a part of the heads.
+
+    ``prepare``, ``project`` and ``combine`` are what the packed path calls; other number formats bring their own
+    (``int8.Int8HeadWeights``).
     """
 
     num_heads: int
@@ -25,16 +34,36 @@ class HeadWeights:
     output_weight: Tensor
     output_bias: Tensor | None
 
+    def wants_gradients(self) -> bool:
+        """Whether a weight asks for its gradient."""
+        weights = (self.qkv_weight, self.qkv_bias, self.output_weight, self.output_bias)
+        return any(w is not None and w.requires_grad for w in weights)
+
+    def prepare(self, x_TD: Tensor) -> Any:
+        """What all products of a layer's input share: here nothing."""
+        return x_TD
+
+    def project(self, tokens: Any, index_t: Tensor | None, rows: slice) -> Tensor:
+        """``x W_rowsᵀ + b_rows`` of the tokens ``index_t`` (None: all) with some rows of the qkv weight, (t, rows)."""
+        x_tD = tokens if index_t is None else tokens.index_select(0, index_t)
+        return F.linear(x_tD, self.qkv_weight[rows], None if self.qkv_bias is None else self.qkv_bias[rows])
+
+    def combine(self, heads_t: Tensor, columns: slice) -> Tensor:
+        """The share of the output that head outputs (t, columns) give, without bias, (t, D)."""
+        return F.linear(heads_t, self.output_weight[:, columns])
+
 
 class TokenLayout:
     """The geometry of one batch: a padded (B, N) grid, or its real tokens packed one after the other.
 
-    With ``packed`` every tensor of tokens is (T, …) in the order of the inputs, otherwise (B, N, …).
+    With ``packed`` every tensor of tokens is (T, …) in the order of the inputs, otherwise (B, N, …). ``execution`` is
+    the name of the way that the tokens were laid out for; packed or reference when it is not given.
     """
 
-    def __init__(self, mask_BN: Tensor, *, packed: bool = False) -> None:
+    def __init__(self, mask_BN: Tensor, *, packed: bool = False, execution: str | None = None) -> None:
         self.mask_BN = mask_BN
         self.packed = packed
+        self.execution = execution or ("packed" if packed else "reference")
         self.lengths_B = mask_BN.sum(dim=-1)
         if packed:
             self.index_T = mask_BN.flatten().nonzero().squeeze(-1)
@@ -52,9 +81,32 @@ class TokenLayout:
         return grid.index_copy(0, self.index_T, x_TD).view(batch, length, -1)
 
     def mean(self, x: Tensor) -> Tensor:
-        """``method.pooled_input`` on packed tokens: the mean over each input's tokens in float32, (B, D)."""
-        total_BD = torch.zeros(len(self.lengths), x.shape[-1], device=x.device).index_add_(0, self.input_T, x.float())
+        """``method.pooled_input`` on packed tokens: the mean over each input's tokens in float32, (B, D).
+
+        The choice of heads hangs on it, so it is summed in the same order every time. On a GPU ``index_add`` is not.
+        """
+        if x.is_cuda:
+            total_BD = self.sums_by_pieces(x.float())
+        else:
+            total_BD = torch.zeros(len(self.lengths), x.shape[-1], device=x.device).index_add_(
+                0, self.input_T, x.float()
+            )
         return total_BD / self.lengths_B.clamp(min=1).unsqueeze(-1)
+
+    def sums_by_pieces(self, x_TD: Tensor) -> Tensor:
+        """The sum over each input's tokens, (B, D): of pieces of ``PIECE`` tokens in parallel, then of their sums."""
+        piece_starts, input_starts = self._pieces
+        return _sums(_sums(x_TD, piece_starts), input_starts)
+
+    @cached_property
+    def _pieces(self) -> tuple[Tensor, Tensor]:
+        """The packed token at which each piece begins, and the piece at which each input begins."""
+        place_T = torch.arange(len(self.input_T), device=self.input_T.device)
+        place_T -= (self.lengths_B.cumsum(0) - self.lengths_B)[self.input_T]
+        count = sum(-(-length // PIECE) for length in self.lengths)
+        pieces_B = (self.lengths_B + PIECE - 1) // PIECE
+        starts = torch.nonzero_static(place_T % PIECE == 0, size=count).squeeze(-1)
+        return starts, pieces_B.cumsum(0) - pieces_B
 
     def first(self, x: Tensor) -> Tensor:
         """The first token of every input, (B, D); zeros for an input without tokens."""
@@ -65,3 +117,8 @@ class TokenLayout:
         starts_B = self.lengths_B.cumsum(0) - self.lengths_B
         picked_BD = x[starts_B.clamp(max=max(len(x) - 1, 0))] if len(x) else x.new_zeros(len(self.lengths), x.shape[-1])
         return picked_BD * (self.lengths_B > 0).unsqueeze(-1).to(x.dtype)
+
+
+def _sums(rows: Tensor, starts: Tensor) -> Tensor:
+    """Sums of neighbouring rows, one after the other; each begins at its start and ends where the next one begins."""
+    return F.embedding_bag(torch.arange(len(rows), device=rows.device), rows, starts, mode="sum")

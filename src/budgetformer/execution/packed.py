@@ -1,28 +1,29 @@
 """Only what was chosen is computed: real tokens without padding, and of every head the inputs that kept it.
 
-Work is done on (head, input) pairs, head-major: one product with the head's rows of the qkv weight over the tokens
-of the inputs that chose the head, one attention per pair, one product with the head's columns of W_O added to those
-tokens. Heads that are neighbours and were chosen by the same inputs share their products, so that a batch that keeps
-everything costs one product, as in the reference. Weights are views; none is copied. Inference only: a head that is
-not computed has no gradient.
+Work is done on (head, input) pairs: one product with the head's rows of the qkv weight over the tokens of the inputs
+that chose the head, attention of the pairs, one product with the head's columns of W_O added to those tokens. When
+neighbouring heads were chosen by the same inputs (a batch that keeps everything, a single input) they share their
+products and attention works on views; otherwise the pair rows are brought together by length, so that one call
+serves all pairs of equal length. Weights are views; none is copied. Inference only: a head that is not computed has
+no gradient.
 
-Legend: B inputs, N tokens with padding, T real tokens of the batch, t those of the inputs that chose a head,
-p inputs of one length n, r neighbouring heads, D width, H heads, d = D / H.
+Legend: B inputs, N tokens with padding, T real tokens of the batch, t those of the inputs that chose a head, P pair
+rows (see ``runs``), p pairs or inputs of one length n, r neighbouring heads, D width, H heads, d = D / H.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import groupby
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from .int8 import Int8HeadWeights
 from .layout import HeadWeights, TokenLayout
+from .runs import Group, Run, pair_order, runs
 
+NAME = "packed"
 PACKED = True
 
 INFERENCE_ONLY = (
@@ -34,7 +35,7 @@ INFERENCE_ONLY = (
 def attend(
     x: Tensor,
     layout: TokenLayout,
-    weights: HeadWeights,
+    weights: HeadWeights | Int8HeadWeights,
     kept_BH: Tensor,
     gates_BH: Tensor,
     *,
@@ -47,77 +48,112 @@ def attend(
     for closed heads and at padding. Partial sums are kept in float32 or wider. An input without tokens has no rows.
     Raises RuntimeError when gradients are wanted or ``dropout`` is above 0.
     """
-    parameters = (weights.qkv_weight, weights.qkv_bias, weights.output_weight, weights.output_bias)
-    wanted = any(t is not None and t.requires_grad for t in (x, gates_BH, *parameters))
-    if dropout > 0 or (torch.is_grad_enabled() and wanted):
-        raise RuntimeError(f"packed execution {INFERENCE_ONLY}")
-    width, heads = x.shape[-1], weights.num_heads
-    size = width // heads
-    total_TD = torch.zeros(x.shape, dtype=torch.promote_types(x.dtype, torch.float32), device=x.device)
-    if weights.output_bias is not None:
-        total_TD += weights.output_bias
+    require_inference(NAME, x, weights, gates_BH, dropout=dropout)
+    total_TD = start_total(x, weights, len(x))
     maps = x.new_zeros(*kept_BH.shape, *layout.mask_BN.shape[1:] * 2, dtype=torch.float32) if need_maps else None
-    dtype = x.dtype
-    for run in _runs(kept_BH, layout):
-        x_tD = x if run.index_t is None else x.index_select(0, run.index_t)
-        rows = slice(3 * size * run.first, 3 * size * run.end)
-        qkv_bias = None if weights.qkv_bias is None else weights.qkv_bias[rows]
-        qkv = F.linear(x_tD, weights.qkv_weight[rows], qkv_bias).view(len(x_tD), -1, 3, size)
-        heads_trd = torch.cat([_attention(qkv, run, group, layout, maps) for group in _equal_lengths(run, layout)])
-        input_t = layout.input_T if run.index_t is None else layout.input_T[run.index_t]
-        gates_tr = gates_BH[:, run.first : run.end].index_select(0, input_t)
-        gated_tD = (heads_trd * gates_tr.unsqueeze(-1).to(heads_trd.dtype)).flatten(1)
-        part_tD = F.linear(gated_tD, weights.output_weight[:, size * run.first : size * run.end])
-        dtype = part_tD.dtype
-        if run.index_t is None:
-            total_TD += part_tD
-        else:
-            total_TD.index_add_(0, run.index_t, part_tD.to(total_TD.dtype))
+    found = runs(kept_BH, layout)
+    gates = None if torch.equal(gates_BH, kept_BH.to(gates_BH.dtype)) else gates_BH
+    if need_maps or sum(len(run.groups) for run in found) <= weights.num_heads or len(found) == 1:
+        dtype = _by_run(x, layout, weights, gates, found, total_TD, maps)
+    else:
+        dtype = _by_length(x, layout, weights, kept_BH, gates, total_TD)
     return total_TD.to(dtype), maps
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Run:
-    """Neighbouring heads ``first`` to ``end`` that the same ``inputs`` chose; ``index_t`` None for all tokens."""
-
-    first: int
-    end: int
-    inputs: list[int]
-    index_t: Tensor | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Group:
-    """Inputs of one length that follow each other in a run; ``start`` is the place of their first token there."""
-
-    inputs: list[int]
-    start: int
-    length: int
+def require_inference(
+    name: str, x: Tensor, weights: HeadWeights | Int8HeadWeights, gates_BH: Tensor, *, dropout: float
+) -> None:
+    """Raise RuntimeError for the execution ``name`` when gradients are wanted or ``dropout`` is above 0."""
+    wanted = x.requires_grad or gates_BH.requires_grad or weights.wants_gradients()
+    if dropout > 0 or (torch.is_grad_enabled() and wanted):
+        raise RuntimeError(f"{name} execution {INFERENCE_ONLY}")
 
 
-def _runs(kept_BH: Tensor, layout: TokenLayout) -> Iterator[_Run]:
-    columns = kept_BH.T.tolist()
-    for column, run in groupby(range(len(columns)), key=columns.__getitem__):
-        heads = list(run)
-        inputs = [b for b, kept in enumerate(column) if kept and layout.lengths[b]]
-        if inputs:
-            everyone = sum(layout.lengths[b] for b in inputs) == len(layout.input_T)
-            index_t = None if everyone else kept_BH[:, heads[0]][layout.input_T].nonzero().squeeze(-1)
-            yield _Run(first=heads[0], end=heads[-1] + 1, inputs=inputs, index_t=index_t)
+def start_total(x: Tensor, weights: HeadWeights | Int8HeadWeights, rows: int) -> Tensor:
+    """The output bias in every row, float32 or wider: what the heads' shares are added to."""
+    total = torch.zeros(rows, x.shape[-1], dtype=torch.promote_types(x.dtype, torch.float32), device=x.device)
+    return total if weights.output_bias is None else total.add_(weights.output_bias)
 
 
-def _equal_lengths(run: _Run, layout: TokenLayout) -> Iterator[_Group]:
-    start = 0
-    for length, group in groupby(run.inputs, key=layout.lengths.__getitem__):
-        inputs = list(group)
-        yield _Group(inputs=inputs, start=start, length=length)
-        start += length * len(inputs)
+def _by_run(
+    x: Tensor,
+    layout: TokenLayout,
+    weights: HeadWeights | Int8HeadWeights,
+    gates_BH: Tensor | None,
+    found: list[Run],
+    total_TD: Tensor,
+    maps: Tensor | None,
+) -> torch.dtype:
+    """Run by run; one attention call per run and length. Adds to ``total_TD``; returns the dtype of the output.
+
+    ``gates_BH`` None: all kept gates are 1.
+    """
+    size = x.shape[-1] // weights.num_heads
+    tokens, dtype = weights.prepare(x), x.dtype
+    for run in found:
+        qkv = weights.project(tokens, run.index_t, slice(3 * size * run.first, 3 * size * run.end))
+        qkv = qkv.unflatten(1, (-1, 3, size))
+        heads_trd = torch.cat([_attention(qkv, run, group, layout, maps) for group in run.groups])
+        if gates_BH is not None:
+            input_t = layout.input_T if run.index_t is None else layout.input_T.index_select(0, run.index_t)
+            gates_tr = gates_BH[:, run.first : run.end].index_select(0, input_t)
+            heads_trd = heads_trd * gates_tr.unsqueeze(-1).to(heads_trd.dtype)
+        part_tD = weights.combine(heads_trd.flatten(1), slice(size * run.first, size * run.end))
+        dtype = part_tD.dtype
+        add_rows(total_TD, run.index_t, part_tD)
+    return dtype
 
 
-def _attention(qkv: Tensor, run: _Run, group: _Group, layout: TokenLayout, maps: Tensor | None) -> Tensor:
-    """Attention of every pair in ``group`` at once, (p·n, r, d); fills ``maps`` when they are wanted."""
-    part = qkv[group.start : group.start + group.length * len(group.inputs)]
-    q, k, v = part.unflatten(0, (len(group.inputs), group.length)).permute(3, 0, 2, 1, 4)
+def _by_length(
+    x: Tensor,
+    layout: TokenLayout,
+    weights: HeadWeights | Int8HeadWeights,
+    kept_BH: Tensor,
+    gates_BH: Tensor | None,
+    total_TD: Tensor,
+) -> torch.dtype:
+    """Head by head, but one attention call per length for the pairs of all heads. Otherwise as ``_by_run``."""
+    size = x.shape[-1] // weights.num_heads
+    order = pair_order(kept_BH, layout)
+    tokens, dtype = weights.prepare(x), x.dtype
+    projected = [
+        weights.project(tokens, order.tokens_P[start:stop], slice(3 * size * h, 3 * size * (h + 1)))
+        for h, (start, stop) in enumerate(zip(order.bounds[:-1], order.bounds[1:], strict=True))
+        if stop > start
+    ]
+    qkv_P = torch.cat(projected).index_select(0, order.by_length_P)
+    heads_Pd = torch.cat([_pairs_attention(qkv_P[g.rows], g, size) for g in order.groups])
+    heads_Pd = heads_Pd.index_select(0, order.by_head_P)
+    for h, (start, stop) in enumerate(zip(order.bounds[:-1], order.bounds[1:], strict=True)):
+        if stop == start:
+            continue
+        index_t, heads_td = order.tokens_P[start:stop], heads_Pd[start:stop]
+        if gates_BH is not None:
+            gates_t = gates_BH[:, h].index_select(0, layout.input_T.index_select(0, index_t))
+            heads_td = heads_td * gates_t.unsqueeze(-1).to(heads_td.dtype)
+        part_tD = weights.combine(heads_td, slice(size * h, size * (h + 1)))
+        dtype = part_tD.dtype
+        add_rows(total_TD, index_t, part_tD)
+    return dtype
+
+
+def add_rows(total_TD: Tensor, index_t: Tensor | None, part_tD: Tensor) -> None:
+    """``total[index] += part``; None for all rows."""
+    if index_t is None:
+        total_TD += part_tD
+    else:
+        total_TD.index_add_(0, index_t, part_tD.to(total_TD.dtype))
+
+
+def _pairs_attention(qkv_P: Tensor, group: Group, size: int) -> Tensor:
+    """Attention of all pairs of one length, (p·n, d)."""
+    q, k, v = qkv_P.view(group.count, 1, group.length, 3, size).unbind(3)
+    return F.scaled_dot_product_attention(q, k, v).flatten(0, 2)
+
+
+def _attention(qkv: Tensor, run: Run, group: Group, layout: TokenLayout, maps: Tensor | None) -> Tensor:
+    """Attention of every pair of a run with one length, (p·n, r, d); fills ``maps`` when they are wanted."""
+    q, k, v = qkv[group.rows].unflatten(0, (group.count, group.length)).permute(3, 0, 2, 1, 4)
     if maps is None:
         per_head = F.scaled_dot_product_attention(q, k, v)
     else:

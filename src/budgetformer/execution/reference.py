@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from ..method import gated_output
 from .layout import HeadWeights, TokenLayout
 
+NAME = "reference"
 PACKED = False
 
 
@@ -33,6 +34,8 @@ def attend(
     heads and at padding. An input without real tokens attends to nothing: its heads give exactly zero, and so
     do their gradients. ``dropout`` acts on the attention weights.
     """
+    if not isinstance(weights, HeadWeights):
+        raise RuntimeError("a model in int8 is for inference with packed tokens: it has no gradients and no reference")
     batch, length, width = x.shape
     heads = weights.num_heads
     qkv = F.linear(x, weights.qkv_weight, weights.qkv_bias)

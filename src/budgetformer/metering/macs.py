@@ -16,6 +16,10 @@ that keeps k heads:
 and once per input ``classifier``: ``D C``. Embeddings are a look-up and cost 0. Pooling, softmax, gates, norms and
 activations are elementwise or sums (of the order of ``n D`` and ``n² k``) and are not counted, as in the usual
 counters. A model with its own nets in place of f and g costs what those cost; the formula is that of the defaults.
+
+With first-token pooling the packed execution computes in the last layer only what the classifier reads: keys and
+values ``2 n D d k``, and the query ``D d k``, scores and values ``n d k`` each, output ``d D k`` and feed-forward
+``2 D F`` of one token. An input without tokens has no first token, but its row passes the feed-forward all the same.
 """
 
 from __future__ import annotations
@@ -26,44 +30,59 @@ from numpy.typing import ArrayLike, NDArray
 from ..configuration import BudgetFormerConfig
 
 
-def breakdown(config: BudgetFormerConfig, lengths: ArrayLike, heads: ArrayLike) -> dict[str, NDArray[np.int64]]:
+def breakdown(
+    config: BudgetFormerConfig, lengths: ArrayLike, heads: ArrayLike, *, whole: bool = False
+) -> dict[str, NDArray[np.int64]]:
     """Multiply-adds of the packed execution by part, each (B,), summed over layers.
 
     ``lengths`` (B,) or one number: real tokens, special ones included. ``heads`` (B, L), (L,) or one number: heads
-    kept. Raises ValueError that names the argument when a value is impossible or the shapes do not fit.
+    kept. ``whole``: the last layer is computed for all tokens whatever the pooling. Raises ValueError that names the
+    argument when a value is impossible or the shapes do not fit.
     """
     n_B = _whole("lengths", lengths, 0, None)
     if n_B.ndim > 1:
         raise ValueError(f"lengths must be one number or one per input, got shape {list(n_B.shape)}")
     n_B = np.atleast_1d(n_B)
-    k_B = _heads_of_all_layers(config, heads, len(n_B))
-    n_B, k_B = np.broadcast_arrays(n_B, k_B)
+    k_BL = _heads_by_layer(config, heads, len(n_B))
+    n_B = np.broadcast_to(n_B, (max(len(n_B), len(k_BL)),))
     width, size, layers = config.hidden_size, config.head_size, config.num_hidden_layers
     once_B = np.ones_like(n_B)
     has_budget_net = config.budgeted and config.fixed_budget is None
-    return {
+    short = config.skips_to_first_token and not whole
+    k_B = k_BL[:, : layers - short].sum(axis=1)
+    parts = {
         "projections": 3 * n_B * width * size * k_B,
         "scores": n_B**2 * size * k_B,
         "values": n_B**2 * size * k_B,
         "output": n_B * size * width * k_B,
         "budget_net": once_B * (layers * (width**2 + width) if has_budget_net else 0),
         "relevance_net": once_B * (layers * width * config.num_attention_heads if config.budgeted else 0),
-        "feed_forward": 2 * layers * n_B * width * config.intermediate_size,
+        "feed_forward": 2 * (layers - short) * n_B * width * config.intermediate_size,
         "classifier": once_B * width * config.num_labels,
     }
+    if short:
+        last_B = k_BL[:, -1] * (n_B > 0)
+        parts["projections"] = parts["projections"] + (2 * n_B + 1) * width * size * last_B
+        parts["scores"] = parts["scores"] + n_B * size * last_B
+        parts["values"] = parts["values"] + n_B * size * last_B
+        parts["output"] = parts["output"] + size * width * last_B
+        parts["feed_forward"] = parts["feed_forward"] + 2 * width * config.intermediate_size
+    return parts
 
 
-def executed_macs(config: BudgetFormerConfig, lengths: ArrayLike, heads: ArrayLike) -> NDArray[np.int64]:
+def executed_macs(
+    config: BudgetFormerConfig, lengths: ArrayLike, heads: ArrayLike, *, whole: bool = False
+) -> NDArray[np.int64]:
     """Multiply-adds of the packed execution, (B,); see ``breakdown`` for the arguments."""
-    return np.sum(list(breakdown(config, lengths, heads).values()), axis=0)
+    return np.sum(list(breakdown(config, lengths, heads, whole=whole).values()), axis=0)
 
 
-def dense_macs(config: BudgetFormerConfig, lengths: ArrayLike) -> NDArray[np.int64]:
+def dense_macs(config: BudgetFormerConfig, lengths: ArrayLike, *, whole: bool = False) -> NDArray[np.int64]:
     """The same model with all heads, without padding, (B,): what ``executed_macs`` is compared with.
 
     A budgeted model is counted with its nets; the full-attention twin, ``config.dense_twin()``, has none.
     """
-    return executed_macs(config, lengths, config.num_attention_heads)
+    return executed_macs(config, lengths, config.num_attention_heads, whole=whole)
 
 
 def padded_macs(config: BudgetFormerConfig, lengths: ArrayLike, padded_length: int) -> NDArray[np.int64]:
@@ -74,7 +93,7 @@ def padded_macs(config: BudgetFormerConfig, lengths: ArrayLike, padded_length: i
     n_B = np.atleast_1d(_whole("lengths", lengths, 0, None))
     if n_B.size and padded_length < n_B.max():
         raise ValueError(f"padded_length must be at least the longest text ({n_B.max()}), got {padded_length}")
-    return dense_macs(config, np.full_like(n_B, padded_length))
+    return dense_macs(config, np.full_like(n_B, padded_length), whole=True)
 
 
 def paper_macs(config: BudgetFormerConfig, *, length: int, rows: int, budget: float | None = None) -> float:
@@ -95,18 +114,18 @@ def paper_macs(config: BudgetFormerConfig, *, length: int, rows: int, budget: fl
     return float(rows * layers * (projections + budget * attention + nets))
 
 
-def _heads_of_all_layers(config: BudgetFormerConfig, heads: ArrayLike, batch: int) -> NDArray[np.int64]:
-    """Heads kept, summed over layers, (B,) or (1,)."""
+def _heads_by_layer(config: BudgetFormerConfig, heads: ArrayLike, batch: int) -> NDArray[np.int64]:
+    """Heads kept, (B, L) or (1, L)."""
     layers = config.num_hidden_layers
     k = _whole("heads", heads, 0, config.num_attention_heads)
     if k.ndim == 0:
-        return np.atleast_1d(k * layers)
+        return np.full((1, layers), k)
     if k.shape[-1] != layers or k.ndim > 2 or (k.ndim == 2 and batch != 1 and len(k) not in (1, batch)):
         raise ValueError(
             f"heads must be one number or have shape [{layers}] or [{batch}, {layers}] (inputs, layers), "
             f"got {list(k.shape)}"
         )
-    return np.atleast_1d(k.sum(axis=-1))
+    return np.atleast_2d(k)
 
 
 def _whole(name: str, values: ArrayLike, low: int, high: int | None) -> NDArray[np.int64]:

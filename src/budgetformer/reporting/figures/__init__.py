@@ -2,6 +2,7 @@
 
 from .budget_curve import CurvePoint, budget_curve
 from .heads import HeadArrays, budget_distribution, head_maps, head_maps_by_class
+from .speed import speed_figure
 from .training import budgets_over_training, training_curves
 
 __all__ = [
@@ -12,5 +13,6 @@ __all__ = [
     "budgets_over_training",
     "head_maps",
     "head_maps_by_class",
+    "speed_figure",
     "training_curves",
 ]

@@ -1,0 +1,7 @@
+"""Speed of a model folder side by side with what else could answer the same texts."""
+
+from __future__ import annotations
+
+from .measure import BenchResult, BenchSettings, bench
+
+__all__ = ["BenchResult", "BenchSettings", "bench"]

@@ -1,0 +1,151 @@
+"""Bench: every candidate answers the same texts, and the figures follow from what was executed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from budgetformer import Classifier, Pair
+from budgetformer.bench import BenchResult, BenchSettings, bench
+from budgetformer.bench.peak import matmul_peak
+from budgetformer.bench.peers import dense_bert, onnx_answer, onnx_files, pipeline_answer
+from budgetformer.bench.report import bench_figure, bench_table
+from budgetformer.metering.macs import dense_macs, executed_macs
+
+from ..conftest import WORDS, sentences
+from ..model_folders import make_folder
+
+TEXTS = [text for text, _ in sentences(20, labels=list(WORDS), seed=2)] + ["", "good " * 60]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_folder(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="module")
+def result(folder: Path) -> BenchResult:
+    classifiers = {p: Classifier.from_pretrained(folder, device="cpu", precision=p) for p in ("float32", "int8")}
+    settings = BenchSettings(against=("dense", "hf"), heads=(1, 4), rounds=3, batch_size=8, latency_texts=2)
+    return bench(classifiers, TEXTS, settings)
+
+
+def test_every_candidate_has_a_row_with_its_spread(result: BenchResult) -> None:
+    assert [row.name for row in result.rows] == [
+        "own budgets",
+        "1 of 4 heads",
+        "4 of 4 heads",
+        "own budgets, int8",
+        "1 of 4 heads, int8",
+        "4 of 4 heads, int8",
+        "all heads computed (reference)",
+        "dense BERT, transformers pipeline, batch 8",
+        "dense BERT, transformers, batch 8",
+    ]
+    for row in result.rows:
+        assert len(row.seconds) == 3
+        assert row.quartiles[0] <= row.texts_per_second <= row.quartiles[1]
+        assert row.p50 is not None
+        assert row.p95 is not None
+        assert row.p50 <= row.p95
+
+
+def test_multiply_adds_are_those_of_the_heads_that_ran(result: BenchResult, folder: Path) -> None:
+    clf = Classifier.from_pretrained(folder, device="cpu")
+    lengths = [len(ids) for ids in clf.encode(TEXTS).input_ids]
+    by_name = {row.name: row for row in result.rows}
+    assert by_name["1 of 4 heads"].heads == 1
+    assert by_name["1 of 4 heads"].macs == pytest.approx(executed_macs(clf.config, lengths, 1).mean())
+    assert by_name["4 of 4 heads"].macs == pytest.approx(dense_macs(clf.config, lengths).mean())
+    assert by_name["all heads computed (reference)"].macs == by_name["4 of 4 heads"].macs
+    padded = np.concatenate([np.full(len(part), max(part)) for part in (lengths[:8], lengths[8:16], lengths[16:])])
+    dense = dense_macs(clf.config.dense_twin(), padded).mean()
+    assert by_name["dense BERT, transformers, batch 8"].macs == pytest.approx(dense)
+
+
+def test_labels_are_held_against_the_reference(result: BenchResult) -> None:
+    by_name = {row.name: row for row in result.rows}
+    assert by_name["own budgets"].labels_equal == 1.0
+    assert by_name["own budgets, int8"].labels_equal is not None
+    assert by_name["own budgets, int8"].labels_equal >= 0.8
+    assert by_name["dense BERT, transformers, batch 8"].labels_equal is None
+
+
+def test_speed_is_the_ratio_of_paired_rounds_to_the_first_peer(result: BenchResult) -> None:
+    peer = next(row for row in result.rows if "pipeline" in row.name)
+    assert peer.speed == (1.0, 1.0, 1.0)
+    row = result.rows[0]
+    assert row.speed is not None
+    assert row.speed[0] == pytest.approx(np.median(np.array(peer.seconds) / np.array(row.seconds)))
+
+
+def test_the_share_of_the_peak_follows_from_the_row(result: BenchResult) -> None:
+    for row in result.rows:
+        assert row.peak_share == pytest.approx(row.macs * row.texts_per_second / result.peaks[row.precision])
+
+
+def test_table_and_picture_show_every_row(result: BenchResult) -> None:
+    table = bench_table(result)
+    assert len(table.rows) == len(result.rows)
+    assert "GFLOP/s" in table.caption
+    words = " ".join(text.get_text() for text in bench_figure(result).findobj(lambda a: hasattr(a, "get_text")))
+    for shown in ("float32", "int8", "dense BERT, transformers pipeline, batch 8", "texts per second"):
+        assert shown in words
+
+
+def test_what_is_slower_is_named(folder: Path) -> None:
+    """A text alone on a tiny model: computing one head or eight is the same within the noise, or the note is absent."""
+    classifiers = {"float32": Classifier.from_pretrained(folder, device="cpu")}
+    found = bench(classifiers, ["good"], BenchSettings(against=("hf",), heads=(1, 4), rounds=5, latency_texts=0))
+    one, all_ = (next(row for row in found.rows if row.asked == k) for k in (1, 4))
+    assert any("not clearly faster" in note for note in found.notes) == (one.quartiles[0] <= all_.quartiles[1])
+    slower = [row.name for row in found.rows if row.kind == "ours" and row.speed is not None and row.speed[1] <= 1]
+    assert all(any(name in note for note in found.notes) for name in slower)
+
+
+def test_pairs_and_a_full_attention_model(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path, segments=True, budgeted=False)
+    pairs = [Pair(a, b) for a, b in zip(TEXTS[:4], TEXTS[4:8], strict=True)]
+    classifiers = {"float32": Classifier.from_pretrained(folder, device="cpu")}
+    found = bench(classifiers, pairs, BenchSettings(against=("hf",), rounds=1, latency_texts=0))
+    assert [row.name for row in found.rows][:1] == ["full attention"]
+    with pytest.raises(ValueError, match="at least one text"):
+        bench(classifiers, [], BenchSettings())
+    with pytest.raises(ValueError, match="heads must lie between 1 and 4, got 9"):
+        bench(classifiers, pairs, BenchSettings(heads=(1, 9)))
+
+
+def test_the_dense_bert_answers_alike_in_every_runtime(folder: Path, tmp_path: Path) -> None:
+    """The same weights in transformers and ONNX Runtime, at other lengths and batch sizes than were exported."""
+    pytest.importorskip("onnxruntime")
+    clf = Classifier.from_pretrained(folder, device="cpu")
+    torch.manual_seed(0)
+    bert = dense_bert(clf.config)
+    with torch.no_grad():
+        for name, parameter in bert.named_parameters():  # spread out, so that texts get different labels
+            parameter.mul_(50 if "word_embeddings" in name else 10 if parameter.dim() > 1 else 1)
+    files = onnx_files(bert, tmp_path)
+    labels = [bert.config.label2id[a["label"]] for a in pipeline_answer(bert, clf.tokenizer, batch_size=8)(TEXTS)]
+    assert len(set(labels)) > 1
+    for sort in (False, True):
+        options = {"batch_size": 5, "max_length": clf.config.max_position_embeddings, "sort": sort}
+        assert onnx_answer(files["float32"], clf.tokenizer, **options)(TEXTS) == labels
+        small = onnx_answer(files["int8"], clf.tokenizer, **options)(TEXTS)
+        assert np.mean(np.array(small) == labels) > 0.6
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16", "int8"])
+def test_the_peak_is_a_positive_speed(precision: str) -> None:
+    assert matmul_peak(width=64, intermediate=64, device=torch.device("cpu"), precision=precision) > 1e6
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [({"rounds": 0}, "rounds must be at least 1, got 0"), ({"against": ("tgi",)}, "against must name some of")],
+)
+def test_impossible_settings_are_refused(wrong: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        BenchSettings(**wrong)  # type: ignore[arg-type]

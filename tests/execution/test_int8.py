@@ -1,0 +1,114 @@
+"""Products in 8-bit integers: the rounding is bounded, the rest is the packed execution."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from torch import nn
+
+from budgetformer.execution import HeadWeights, TokenLayout, packed, reference
+from budgetformer.execution.int8 import Int8HeadWeights, Int8Linear, quantize_rows, unsupported
+
+from .test_packed import choose, right_padded
+
+
+def make_pair(width: int, heads: int, *, bias: bool = True, seed: int = 0) -> tuple[Int8HeadWeights, HeadWeights]:
+    """Weights in int8, and float weights of exactly the same values."""
+    torch.manual_seed(seed)
+    qkv, output = Int8Linear(nn.Linear(width, 3 * width, bias=bias)), Int8Linear(nn.Linear(width, width, bias=bias))
+    floats = HeadWeights(
+        num_heads=heads,
+        qkv_weight=qkv.weight * qkv.scale[:, None],
+        qkv_bias=qkv.bias,
+        output_weight=output.weight * output.scale[:, None],
+        output_bias=output.bias,
+    )
+    return Int8HeadWeights(num_heads=heads, qkv=qkv, output=output), floats
+
+
+@settings(max_examples=60, deadline=None)
+@given(rows=st.integers(0, 5), width=st.integers(1, 40), exponent=st.integers(-20, 20), seed=st.integers(0, 99))
+def test_a_row_is_off_by_half_a_step_at_most(rows: int, width: int, exponent: int, seed: int) -> None:
+    x = torch.randn(rows, width, generator=torch.Generator().manual_seed(seed)) * 10.0**exponent
+    quantized = quantize_rows(x)
+    assert quantized.values.dtype == torch.int8
+    assert int(quantized.values.min() if rows else 0) >= -127
+    step = x.abs().amax(dim=-1, keepdim=True) / 127
+    assert ((quantized.values * quantized.scale - x).abs() <= step * 0.501).all()
+
+
+def test_a_row_of_zeros_stays_zero_and_huge_values_stay_finite() -> None:
+    x = torch.tensor([[0.0, 0.0], [3e38, -3e38], [1e-35, 0.0]])
+    quantized = quantize_rows(x)
+    assert quantized.values[0].tolist() == [0, 0]
+    assert quantized.values[1].tolist() == [127, -127]
+    assert torch.isfinite(quantized.values * quantized.scale).all()
+
+
+@pytest.mark.parametrize("rows", [1, 2, 7, 63, 1000])
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_product_is_exact_for_values_that_int8_holds(rows: int, bias: bool) -> None:
+    generator = torch.Generator().manual_seed(rows)
+    linear = nn.Linear(40, 24, bias=bias)
+    with torch.no_grad():
+        linear.weight.copy_(torch.randint(-127, 128, (24, 40), generator=generator).float())
+        linear.weight[:, 0] = 127
+    x = torch.randint(-127, 128, (rows, 40), generator=generator).float()
+    x[:, 0] = -127
+    with torch.inference_mode():
+        torch.testing.assert_close(Int8Linear(linear)(x), linear(x), rtol=1e-6, atol=1e-3)
+
+
+def test_a_product_of_random_values_is_within_two_percent() -> None:
+    torch.manual_seed(0)
+    linear, x = nn.Linear(384, 96), torch.randn(2, 50, 384)
+    with torch.inference_mode():
+        ours, exact = Int8Linear(linear)(x), linear(x)
+    assert ours.shape == exact.shape
+    assert (ours - exact).abs().max() < 0.02 * exact.abs().max()
+
+
+@pytest.mark.parametrize("lengths", [[7, 1, 12, 3, 12], [63], [5, 5, 5, 5], [30, 2, 9, 9, 17, 4, 8, 21]], ids=str)
+@pytest.mark.parametrize("count", range(0, 9, 2))
+def test_attention_differs_from_floats_of_the_same_weights_by_the_rounding_of_activations(
+    lengths: list[int], count: int
+) -> None:
+    small, floats = make_pair(64, 8)
+    kept, gates = choose([count] * len(lengths), 8, seed=count)
+    mask = right_padded(lengths)
+    x = torch.randn(*mask.shape, 64, generator=torch.Generator().manual_seed(1))
+    layout = TokenLayout(mask, packed=True)
+    with torch.inference_mode():
+        ours, _ = packed.attend(layout.pack(x), layout, small, kept, gates)
+        exact, _ = packed.attend(layout.pack(x), layout, floats, kept, gates)
+    assert ours.dtype == torch.float32
+    assert (ours - exact).abs().max() <= 0.03 * exact.abs().max()
+    if count:
+        assert not torch.equal(ours, exact)
+
+
+def test_mixed_budgets_and_an_input_without_tokens() -> None:
+    small, floats = make_pair(32, 4, bias=False)
+    mask = torch.tensor([[False] * 9, [True] * 9, [True] * 4 + [False] * 5])
+    kept, gates = choose([2, 0, 3], 4)
+    x = torch.randn(3, 9, 32, generator=torch.Generator().manual_seed(2))
+    layout = TokenLayout(mask, packed=True)
+    with torch.inference_mode():
+        ours, _ = packed.attend(layout.pack(x), layout, small, kept, gates)
+        exact, _ = packed.attend(layout.pack(x), layout, floats, kept, gates)
+    assert ours[:9].count_nonzero() == 0
+    assert (ours - exact).abs().max() <= 0.03 * exact.abs().max()
+
+
+def test_int8_weights_have_no_reference() -> None:
+    small, _ = make_pair(8, 2)
+    mask = right_padded([3])
+    with pytest.raises(RuntimeError, match="int8 is for inference with packed tokens"):
+        reference.attend(torch.randn(1, 3, 8), TokenLayout(mask), small, *choose([1], 2))  # type: ignore[arg-type]
+
+
+def test_a_gpu_is_refused_with_the_reason() -> None:
+    assert unsupported(torch.device("cpu")) is None
+    assert "int8 runs on a CPU only, not on cuda" in str(unsupported(torch.device("cuda")))

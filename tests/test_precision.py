@@ -1,0 +1,66 @@
+"""Number formats of a classifier: what they answer, what they refuse, what ``auto`` says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from budgetformer import Classifier
+from budgetformer.execution.int8 import Int8Linear
+from budgetformer.precision import PRECISIONS, apply_precision
+
+from .execution.test_choice import make_batch, make_model
+from .model_folders import make_folder
+
+
+@pytest.mark.parametrize("pooling", ["mean", "first"])
+def test_an_int8_model_is_close_to_float32(pooling: str) -> None:
+    batch = make_batch([5, 1, 40, 17, 63])
+    exact, small = make_model("packed", pooling=pooling), make_model("packed", pooling=pooling)
+    assert apply_precision(small, "int8").name == "int8"
+    assert sum(isinstance(m, Int8Linear) for m in small.modules()) == 4 * small.config.num_hidden_layers
+    with torch.inference_mode():
+        for budget in (0.25, 0.5, 1.0):
+            ours = small(**batch, budget=budget).logits
+            truth = exact(**batch, budget=budget).logits
+            assert (ours - truth).abs().max() < 0.1 * truth.abs().max()
+            assert not torch.equal(ours, truth)
+
+
+def test_an_int8_model_answers_outside_inference_mode_but_does_not_train() -> None:
+    model = make_model("auto")
+    apply_precision(model, "int8")
+    assert model(**make_batch([5, 3])).logits.shape == (2, 3)
+    with pytest.raises(RuntimeError, match="int8 is for inference"):
+        model.train()(**make_batch([5, 3]))
+
+
+def test_int8_is_refused_with_the_reference_execution() -> None:
+    with pytest.raises(ValueError, match="precision 'int8' cannot be used: int8 has no reference execution"):
+        apply_precision(make_model("reference"), "int8")
+
+
+def test_auto_takes_a_format_of_this_machine_and_says_what_it_measured() -> None:
+    model = make_model("auto")
+    chosen = apply_precision(model, "auto")
+    assert chosen.name in PRECISIONS
+    assert "bf16" in chosen.why
+    assert "int8" in chosen.why
+    assert model(**make_batch([5, 3])).logits.isfinite().all()
+
+
+def test_auto_does_not_take_int8_where_all_heads_are_computed() -> None:
+    chosen = apply_precision(make_model("reference"), "auto")
+    assert "int8" not in chosen.why
+    assert chosen.name in ("float32", "bf16")
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_folder_answers_in_every_format(tmp_path: Path, precision: str) -> None:
+    classifier = Classifier.from_pretrained(make_folder(tmp_path), device="cpu", precision=precision)
+    answers = classifier(["good", "", "bad bad"])
+    assert len(answers) == 3
+    assert all(abs(sum(a.scores.values()) - 1) < 1e-5 for a in answers)
+    assert precision in ("auto", classifier.precision.name)
