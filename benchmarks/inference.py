@@ -22,12 +22,14 @@ from rich.console import Console
 from tqdm.auto import tqdm
 from transformers import AutoTokenizer
 
-from budgetformer import BudgetFormerConfig, BudgetFormerForSequenceClassification, Classifier, Pair
+from budgetformer import BudgetFormerConfig, BudgetFormerForSequenceClassification, Classifier
 from budgetformer.baselines import random_policy
 from budgetformer.bench import BenchSettings, bench
 from budgetformer.bench.candidates import AGAINST
 from budgetformer.bench.report import bench_table
-from budgetformer.data.registry import load_named
+from budgetformer.cli.sources import texts_of
+from budgetformer.data.columns import Columns
+from budgetformer.data.files import Reading
 from budgetformer.precision import apply_precision
 from budgetformer.reporting.results import append_row, environment
 
@@ -36,15 +38,6 @@ SHAPES: dict[str, dict[str, Any]] = {
     "minilm": {"num_hidden_layers": 6, "num_attention_heads": 12, "hidden_size": 384, "intermediate_size": 1536},
     "paper": {"num_hidden_layers": 4, "num_attention_heads": 8, "hidden_size": 768, "intermediate_size": 3072},
 }
-
-
-def texts(name: str, rows: int) -> list[str | Pair]:
-    """``rows`` texts of the test split, evenly spread over it."""
-    data = load_named(name, "test", progress=False)
-    assert data is not None
-    chosen = data.dataset.select(range(0, len(data.dataset), max(1, len(data.dataset) // rows))).to_dict()
-    found = zip(chosen["text"], chosen["pair"], strict=True) if "pair" in chosen else chosen["text"]
-    return [Pair(*item) if isinstance(item, tuple) else item for item in found][:rows]
 
 
 def main() -> None:
@@ -80,8 +73,17 @@ def main() -> None:
         rounds=given.rounds,
         latency_texts=given.latency_texts,
     )
+    texts = texts_of(
+        given.data,
+        config=model.config,
+        asked=Columns(text=()),
+        reading=Reading(),
+        split="test",
+        data_folder=None,
+        rows=given.rows,
+    )
     with tqdm(total=given.rounds + 1, desc=f"{given.shape}, {given.data}", unit="round") as bar:
-        result = bench(classifiers, texts(given.data, given.rows), settings, progress=lambda done, _: bar.update())
+        result = bench(classifiers, texts, settings, progress=lambda done, _: bar.update())
     asked = {name: getattr(given, name) for name in ("shape", "data", "pooling", "batch_tokens")}
     append_row(given.output, {"experiment": "inference"} | asked | asdict(result) | environment())
     Console(width=160).print(bench_table(result).to_rich())

@@ -18,7 +18,6 @@ before and after each. Seconds are the median and the quartiles of the rounds. N
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -32,6 +31,7 @@ from torch import Tensor
 from budgetformer import BudgetFormerConfig, BudgetFormerModel
 from budgetformer.baselines import random_policy
 from budgetformer.execution import cuda
+from budgetformer.metering.latency import interleaved, wait_for
 from budgetformer.metering.macs import executed_macs, padded_macs
 from budgetformer.reporting.results import append_row, environment
 
@@ -76,25 +76,6 @@ def contenders(
         yield Contender(name="budgetformer", heads=kept, macs=int(macs), run=run)
 
 
-def seconds_in_turn(runs: list[Callable[[], Tensor]], *, rounds: int, warm_up: int, device: torch.device) -> np.ndarray:
-    """Seconds of every run in every round that counts, (runs, rounds)."""
-    taken = np.empty((len(runs), warm_up + rounds))
-    for turn in range(warm_up + rounds):
-        for place, run in enumerate(runs):
-            wait(device)
-            started = time.perf_counter()
-            run()
-            wait(device)
-            taken[place, turn] = time.perf_counter() - started
-    return taken[:, warm_up:]
-
-
-def wait(device: torch.device) -> None:
-    """Until the device has done all its work."""
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-
-
 def peak_bytes(run: Callable[[], Tensor], device: torch.device) -> int | None:
     """Memory that ``run`` needs above what is there before; None on a CPU."""
     if device.type != "cuda":
@@ -102,7 +83,7 @@ def peak_bytes(run: Callable[[], Tensor], device: torch.device) -> int | None:
     torch.cuda.reset_peak_memory_stats(device)
     before = torch.cuda.memory_allocated(device)
     run()
-    wait(device)
+    wait_for(device)
     return torch.cuda.max_memory_allocated(device) - before
 
 
@@ -131,9 +112,10 @@ def measure(
                 "peak_bytes": peak_bytes(way.run, device),
             }
         )
-    taken = seconds_in_turn([way.run for way in ways], rounds=rounds, warm_up=warm_up, device=device)
-    for row, times in zip(rows, taken, strict=True):
-        low, median, high = np.quantile(times, [0.25, 0.5, 0.75])
+    runs = {f"{way.name}, {way.heads} heads": way.run for way in ways}
+    taken = interleaved(runs, rounds=rounds, warmup=warm_up, synchronize=device)
+    for row, timing in zip(rows, taken.values(), strict=True):
+        (low, high), median = timing.quartiles, timing.median
         row["seconds"] = {"median": median, "lower_quartile": low, "upper_quartile": high, "rounds": rounds}
         row["tokens_per_second"] = sum(lengths) / median
     return rows

@@ -11,6 +11,7 @@ import typer
 from . import options as o
 
 NAME = "bench"
+PICTURES = (".png", ".svg", ".pdf")
 EXAMPLES = (
     "Examples:",
     "budgetformer bench runs/news --data test.csv",
@@ -63,6 +64,8 @@ def run(
     delimiter: o.Delimiter = None,
     device: o.Device = "auto",
 ) -> None:
+    if figure is not None and figure.suffix.lower() not in PICTURES:
+        raise ValueError(f"--figure {figure}: a picture is written as {', '.join(PICTURES)}; choose one of these")
     if rows < 1:
         raise ValueError(f"--rows must be at least 1, got {rows}")
     from tqdm.auto import tqdm

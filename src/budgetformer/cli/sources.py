@@ -53,8 +53,8 @@ def check_training_source(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Labelled:
-    """Rows to be scored and where they are from; ``dataset`` has class indices as ``label``."""
+class Rows:
+    """Rows and where they are from; to be scored, they have class indices as ``label``."""
 
     dataset: datasets.Dataset
     source: str
@@ -67,12 +67,6 @@ def remembered_columns(config: BudgetFormerConfig) -> Columns | None:
     return Columns(text=tuple(config.text_columns), pair=config.pair_column, label=config.label_column)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Rows:
-    dataset: datasets.Dataset
-    source: str
-
-
 def labelled_rows(
     name: str,
     *,
@@ -82,14 +76,14 @@ def labelled_rows(
     split: str | None,
     unlabelled: Any,
     data_folder: Path | None,
-) -> Labelled:
+) -> Rows:
     """The rows of a file or of a named set's split, with labels as the model numbers them."""
     rows = _rows(
         name, config=config, asked=asked, reading=reading, split=split, data_folder=data_folder, need_label=True
     )
     names = [config.id2label[i] for i in range(config.num_labels)]
     marked = encode_labels(rows.dataset, names, model_markers(names, unlabelled), source=rows.source)
-    return Labelled(dataset=marked, source=rows.source)
+    return Rows(dataset=marked, source=rows.source)
 
 
 def texts_of(
@@ -126,7 +120,7 @@ def _rows(
     split: str | None,
     data_folder: Path | None,
     need_label: bool,
-) -> _Rows:
+) -> Rows:
     if check_source(name):
         split = split or "test"
         refuse(
@@ -149,7 +143,7 @@ def _rows(
         )
         rows, source = load(name, columns, reading), name
     check_pairs(columns, config, source)
-    return _Rows(dataset=rows, source=source)
+    return Rows(dataset=rows, source=source)
 
 
 def check_pairs(columns: Columns, config: BudgetFormerConfig, source: str | Path) -> None:
