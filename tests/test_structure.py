@@ -15,7 +15,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "budgetformer"
 FILES = sorted(SOURCE.rglob("*.py"))
 LEVELS = [
     {"version", "configuration", "method"},
-    {"execution", "metering", "data", "objective", "model_folder", "locking"},
+    {"execution", "metering", "data", "objective", "model_folder", "locking", "windows"},
     {"attention", "outputs", "layers", "pretrained", "modeling", "registration", "precision", "answers"},
     {"reporting", "inference", "baselines"},
     {"evaluation", "agreement", "bench"},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any, overload
 
@@ -18,6 +17,7 @@ from .metering.macs import executed_macs
 from .model_folder import check_folder, check_vocabulary, load_config, load_tokenizer
 from .modeling import BudgetFormerForSequenceClassification
 from .precision import Precision, apply_precision, check_precision
+from .windows import prepared_windows
 
 __all__ = ["NO_TOKENS", "Classifier", "Pair", "Prediction", "Request", "pick_device"]
 
@@ -40,8 +40,9 @@ class Classifier:
         *,
         model: BudgetFormerForSequenceClassification,
         tokenizer: Any,
-        batch_tokens: int = 8192,
+        batch_tokens: int = 4096,
         window: int = 1024,
+        ahead: bool | None = None,
         precision: Precision | None = None,
     ) -> None:
         if batch_tokens < 1 or window < 1:
@@ -55,6 +56,7 @@ class Classifier:
             uses_segments=model.config.type_vocab_size > 1,
         )
         self.batch_tokens, self.window = batch_tokens, window
+        self.ahead = self.model.device.type != "cpu" if ahead is None else ahead
 
     @classmethod
     def from_pretrained(
@@ -72,7 +74,9 @@ class Classifier:
             device: "auto" (a GPU when there is one), "cpu", "cuda", "cuda:1", …
             precision: "float32", "bf16", "int8" (CPU) or "auto", the fastest here (``self.precision`` says which).
             execution: "auto", "reference", "packed" or "cuda".
-            options: ``batch_tokens`` (padded tokens per batch), ``window`` (inputs sorted together).
+            options: ``batch_tokens`` (padded tokens per batch), ``window`` (inputs sorted together), ``ahead`` (read
+                and tokenise the next window while this one is computed; by default on a GPU, since on a CPU both want
+                the same cores).
 
         Raises ValueError or OSError that name the folder and what is wrong with it.
         """
@@ -122,11 +126,9 @@ class Classifier:
         return self._answers(inputs, asked)
 
     def _answers(self, inputs: Iterable[str | Pair], asked: Request) -> Iterator[Prediction]:
-        numbered = iter(enumerate(inputs))
-        while window := list(islice(numbered, self.window)):
-            for number, item in window:
-                check_input(item, number)
-            yield from self._window([item for _, item in window], asked)
+        windows = prepared_windows(inputs, self.encode, size=self.window, check=check_input, ahead=self.ahead)
+        for items, encoded in windows:
+            yield from self._window(items, encoded, asked)
 
     def encode(self, items: list[str | Pair]) -> Encoded:
         """Token ids as in training. Raises ValueError when pairs and single texts are mixed."""
@@ -139,8 +141,7 @@ class Classifier:
             raise ValueError(f"the model was trained on {takes}")
         return self.encoder.encode(texts, pairs or None)
 
-    def _window(self, items: list[str | Pair], asked: Request) -> list[Prediction]:
-        encoded = self.encode(items)
+    def _window(self, items: list[str | Pair], encoded: Encoded, asked: Request) -> list[Prediction]:
         order = sorted(range(len(items)), key=lambda i: len(encoded.input_ids[i]))
         answers: list[Prediction | None] = [None] * len(items)
         for batch in self._batches(order, encoded):

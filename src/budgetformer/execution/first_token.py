@@ -31,7 +31,7 @@ def attend_first(
     """
     require_inference(NAME, x, weights, gates_BH, dropout=0.0)
     size = x.shape[-1] // weights.num_heads
-    total_BD = start_total(x, weights, len(layout.lengths))
+    total_BD = start_total(x, len(layout.lengths))
     tokens, dtype = weights.prepare(x), x.dtype
     firsts = weights.prepare(layout.first(x))
     for run in runs(kept_BH, layout):
@@ -42,10 +42,11 @@ def attend_first(
             kv_t = weights.project(tokens, run.index_t, slice(start + size, start + 3 * size))
             heads_pd = _attention(q_pd, kv_t.unflatten(1, (2, size)), run)
             gates_p1 = gates_BH[:, h].index_select(0, inputs_p).unsqueeze(-1)
-            part_pD = weights.combine(heads_pd * gates_p1.to(heads_pd.dtype), slice(size * h, size * (h + 1)))
+            heads = weights.prepare(heads_pd * gates_p1.to(heads_pd.dtype))
+            part_pD = weights.combine(heads, None, slice(size * h, size * (h + 1)))
             dtype = part_pD.dtype
             add_rows(total_BD, inputs_p, part_pD)
-    return total_BD.to(dtype)
+    return weights.finish(total_BD).to(dtype)
 
 
 def _attention(q_pd: Tensor, kv_t2d: Tensor, run: Run) -> Tensor:

@@ -43,15 +43,18 @@ def unsupported(device: torch.device) -> str | None:
 def quantize_rows(x: Tensor) -> Quantized:
     """Every row of ``x`` (T, D) in int8 with its own scale; the error is at most half a step, ``max|x| / 254``."""
     x = x.float()
-    scale_T1 = x.abs().amax(dim=-1, keepdim=True).div_(127).clamp_(min=SMALLEST_SCALE)
+    largest_T1 = torch.maximum(x.amax(dim=-1, keepdim=True), x.amin(dim=-1, keepdim=True).neg_())
+    scale_T1 = largest_T1.div_(127).clamp_(min=SMALLEST_SCALE)
     return Quantized((x / scale_T1).round_().to(torch.int8), scale_T1)
 
 
-def product(tokens: Quantized, weight_ED: Tensor, scale_E: Tensor | None, bias_E: Tensor | None) -> Tensor:
-    """``(x_q W_qᵀ) · s_x · s_W + b`` in float32, (T, E); without ``scale_E`` the factor s_W is left to the caller."""
-    y_TE = torch._int_mm(tokens.values, weight_ED.t()).float().mul_(tokens.scale)
-    if scale_E is None:
-        return y_TE
+def product(tokens: Quantized, weight_ED: Tensor) -> Tensor:
+    """``(x_q W_qᵀ) · s_x`` in float32, (T, E); the factor s_W is left to ``scaled``."""
+    return torch._int_mm(tokens.values, weight_ED.t()).float().mul_(tokens.scale)
+
+
+def scaled(y_TE: Tensor, scale_E: Tensor, bias_E: Tensor | None) -> Tensor:
+    """``y · s_W + b``, in place."""
     return y_TE.mul_(scale_E) if bias_E is None else torch.addcmul(bias_E, y_TE, scale_E, out=y_TE)
 
 
@@ -74,7 +77,7 @@ class Int8Linear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """``x`` (…, in_features) to float32 (…, out_features)."""
         tokens = quantize_rows(x.reshape(-1, self.in_features))
-        return product(tokens, self.weight, self.scale, self.bias).unflatten(0, x.shape[:-1])
+        return scaled(product(tokens, self.weight), self.scale, self.bias).unflatten(0, x.shape[:-1])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,17 +88,12 @@ class Int8HeadWeights:
     qkv: Int8Linear
     output: Int8Linear
 
-    @property
-    def output_bias(self) -> Tensor | None:
-        """The bias of the output projection, float32 (D,)."""
-        return self.output.bias
-
     def wants_gradients(self) -> bool:
         """Never: integers have none."""
         return False
 
     def prepare(self, x_TD: Tensor) -> Any:
-        """The layer's input in int8."""
+        """The rows in int8: a layer's input once for all heads, the outputs of heads once per head and token."""
         return quantize_rows(x_TD)
 
     def project(self, tokens: Any, index_t: Tensor | None, rows: slice) -> Tensor:
@@ -103,8 +101,14 @@ class Int8HeadWeights:
         if index_t is not None:
             tokens = Quantized(tokens.values.index_select(0, index_t), tokens.scale.index_select(0, index_t))
         bias = None if self.qkv.bias is None else self.qkv.bias[rows]
-        return product(tokens, self.qkv.weight[rows], self.qkv.scale[rows], bias)
+        return scaled(product(tokens, self.qkv.weight[rows]), self.qkv.scale[rows], bias)
 
-    def combine(self, heads_t: Tensor, columns: slice) -> Tensor:
-        """As ``HeadWeights.combine``, in float32."""
-        return product(quantize_rows(heads_t), self.output.weight[:, columns], self.output.scale, None)
+    def combine(self, heads: Any, rows: slice | None, columns: slice) -> Tensor:
+        """As ``HeadWeights.combine``, in float32; the factor s_W, the same for all heads, waits for ``finish``."""
+        if rows is not None:
+            heads = Quantized(heads.values[rows], heads.scale[rows])
+        return product(heads, self.output.weight[:, columns])
+
+    def finish(self, total_TD: Tensor) -> Tensor:
+        """As ``HeadWeights.finish``."""
+        return scaled(total_TD, self.output.scale, self.output.bias)

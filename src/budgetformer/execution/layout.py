@@ -24,8 +24,8 @@ class HeadWeights:
     ``qkv_weight`` (3D, D) and ``qkv_bias`` (3D,); ``output_weight`` (D, D) as (out, in), its columns head-major;
     ``output_bias`` (D,). One head's weights are views, so nothing is copied to use a part of the heads.
 
-    ``prepare``, ``project`` and ``combine`` are what the packed path calls; other number formats bring their own
-    (``int8.Int8HeadWeights``).
+    ``prepare``, ``project``, ``combine`` and ``finish`` are what the packed path calls; other number formats bring
+    their own (``int8.Int8HeadWeights``).
     """
 
     num_heads: int
@@ -40,7 +40,7 @@ class HeadWeights:
         return any(w is not None and w.requires_grad for w in weights)
 
     def prepare(self, x_TD: Tensor) -> Any:
-        """What all products of a layer's input share: here nothing."""
+        """What all products of the same rows share: here nothing."""
         return x_TD
 
     def project(self, tokens: Any, index_t: Tensor | None, rows: slice) -> Tensor:
@@ -48,9 +48,16 @@ class HeadWeights:
         x_tD = tokens if index_t is None else tokens.index_select(0, index_t)
         return F.linear(x_tD, self.qkv_weight[rows], None if self.qkv_bias is None else self.qkv_bias[rows])
 
-    def combine(self, heads_t: Tensor, columns: slice) -> Tensor:
-        """The share of the output that head outputs (t, columns) give, without bias, (t, D)."""
-        return F.linear(heads_t, self.output_weight[:, columns])
+    def combine(self, heads: Any, rows: slice | None, columns: slice) -> Tensor:
+        """What some ``rows`` of prepared head outputs (None: all) add to the sum that ``finish`` takes, (t, D).
+
+        ``columns`` are those of the output weight that belong to them.
+        """
+        return F.linear(heads if rows is None else heads[rows], self.output_weight[:, columns])
+
+    def finish(self, total_TD: Tensor) -> Tensor:
+        """From the sum over heads to the output, (T, D); the sum may be overwritten."""
+        return total_TD if self.output_bias is None else total_TD.add_(self.output_bias)
 
 
 class TokenLayout:

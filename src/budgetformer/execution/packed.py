@@ -14,6 +14,7 @@ rows (see ``runs``), p pairs or inputs of one length n, r neighbouring heads, D 
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -49,7 +50,7 @@ def attend(
     Raises RuntimeError when gradients are wanted or ``dropout`` is above 0.
     """
     require_inference(NAME, x, weights, gates_BH, dropout=dropout)
-    total_TD = start_total(x, weights, len(x))
+    total_TD = start_total(x, len(x))
     maps = x.new_zeros(*kept_BH.shape, *layout.mask_BN.shape[1:] * 2, dtype=torch.float32) if need_maps else None
     found = runs(kept_BH, layout)
     gates = None if torch.equal(gates_BH, kept_BH.to(gates_BH.dtype)) else gates_BH
@@ -57,7 +58,7 @@ def attend(
         dtype = _by_run(x, layout, weights, gates, found, total_TD, maps)
     else:
         dtype = _by_length(x, layout, weights, kept_BH, gates, total_TD)
-    return total_TD.to(dtype), maps
+    return weights.finish(total_TD).to(dtype), maps
 
 
 def require_inference(
@@ -69,10 +70,9 @@ def require_inference(
         raise RuntimeError(f"{name} execution {INFERENCE_ONLY}")
 
 
-def start_total(x: Tensor, weights: HeadWeights | Int8HeadWeights, rows: int) -> Tensor:
-    """The output bias in every row, float32 or wider: what the heads' shares are added to."""
-    total = torch.zeros(rows, x.shape[-1], dtype=torch.promote_types(x.dtype, torch.float32), device=x.device)
-    return total if weights.output_bias is None else total.add_(weights.output_bias)
+def start_total(x: Tensor, rows: int) -> Tensor:
+    """Zeros of float32 or wider, (rows, D): what the heads' shares are added to."""
+    return torch.zeros(rows, x.shape[-1], dtype=torch.promote_types(x.dtype, torch.float32), device=x.device)
 
 
 def _by_run(
@@ -98,7 +98,7 @@ def _by_run(
             input_t = layout.input_T if run.index_t is None else layout.input_T.index_select(0, run.index_t)
             gates_tr = gates_BH[:, run.first : run.end].index_select(0, input_t)
             heads_trd = heads_trd * gates_tr.unsqueeze(-1).to(heads_trd.dtype)
-        part_tD = weights.combine(heads_trd.flatten(1), slice(size * run.first, size * run.end))
+        part_tD = weights.combine(weights.prepare(heads_trd.flatten(1)), None, slice(size * run.first, size * run.end))
         dtype = part_tD.dtype
         add_rows(total_TD, run.index_t, part_tD)
     return dtype
@@ -115,25 +115,26 @@ def _by_length(
     """Head by head, but one attention call per length for the pairs of all heads. Otherwise as ``_by_run``."""
     size = x.shape[-1] // weights.num_heads
     order = pair_order(kept_BH, layout)
+    ends = list(pairwise(order.bounds))
     tokens, dtype = weights.prepare(x), x.dtype
     projected = [
         weights.project(tokens, order.tokens_P[start:stop], slice(3 * size * h, 3 * size * (h + 1)))
-        for h, (start, stop) in enumerate(zip(order.bounds[:-1], order.bounds[1:], strict=True))
+        for h, (start, stop) in enumerate(ends)
         if stop > start
     ]
     qkv_P = torch.cat(projected).index_select(0, order.by_length_P)
     heads_Pd = torch.cat([_pairs_attention(qkv_P[g.rows], g, size) for g in order.groups])
     heads_Pd = heads_Pd.index_select(0, order.by_head_P)
-    for h, (start, stop) in enumerate(zip(order.bounds[:-1], order.bounds[1:], strict=True)):
-        if stop == start:
-            continue
-        index_t, heads_td = order.tokens_P[start:stop], heads_Pd[start:stop]
-        if gates_BH is not None:
-            gates_t = gates_BH[:, h].index_select(0, layout.input_T.index_select(0, index_t))
-            heads_td = heads_td * gates_t.unsqueeze(-1).to(heads_td.dtype)
-        part_tD = weights.combine(heads_td, slice(size * h, size * (h + 1)))
-        dtype = part_tD.dtype
-        add_rows(total_TD, index_t, part_tD)
+    if gates_BH is not None:
+        head_P = torch.repeat_interleave(torch.tensor([stop - start for start, stop in ends], device=x.device))
+        gates_P = gates_BH[layout.input_T.index_select(0, order.tokens_P), head_P]
+        heads_Pd = heads_Pd * gates_P.unsqueeze(-1).to(heads_Pd.dtype)
+    heads = weights.prepare(heads_Pd)
+    for h, (start, stop) in enumerate(ends):
+        if stop > start:
+            part_tD = weights.combine(heads, slice(start, stop), slice(size * h, size * (h + 1)))
+            dtype = part_tD.dtype
+            add_rows(total_TD, order.tokens_P[start:stop], part_tD)
     return dtype
 
 
