@@ -19,7 +19,7 @@ from ..inference import Classifier
 from ..metering.latency import Timing, interleaved, latencies
 from ..metering.memory import MemoryMeter
 from .candidates import REFERENCE, BenchSettings, Candidate, ours, peers
-from .peak import matmul_peak
+from .peak import peak_job
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +28,9 @@ class BenchRow:
 
     ``seconds`` of all texts, by round. ``macs``: multiply-adds executed per text, padding included where it is
     computed. ``speed``: times as fast as the first peer (median and quartiles of the rounds), None without peers.
-    ``peak_share``: of the machine's product speed in the same format. ``labels_equal``: share of the texts with the
-    label of the float32 reference. ``memory``: peak bytes of the process above the start. Seconds of texts sent alone:
-    ``p50``, ``p95``.
+    ``peak_share``: of the machine's product speed in the same format, the median over the rounds. ``labels_equal``:
+    share of the texts with the label of the float32 reference. ``memory``: peak bytes of the process above the start.
+    Seconds of texts sent alone: ``p50``, ``p95``.
     """
 
     name: str
@@ -52,13 +52,17 @@ class BenchRow:
 
 @dataclass(frozen=True, kw_only=True)
 class BenchResult:
-    """``rows`` in the order of the table; ``notes`` say in words what is gained and what is not."""
+    """``rows`` in the order of the table; ``notes`` say in words what is gained and what is not.
+
+    ``peaks``: multiply-adds per second of plain products by format, the median of ``peak_rounds``.
+    """
 
     rows: list[BenchRow]
     texts: int
     tokens: float
     threads: int
     peaks: dict[str, float]
+    peak_rounds: dict[str, tuple[float, ...]]
     skipped: dict[str, str]
     notes: list[str] = field(default_factory=list)
 
@@ -86,8 +90,15 @@ def bench(
         candidates = [*ours(classifiers, settings), *others]
         answers = {c.name: c.answer(inputs) for c in candidates}
         memory = {c.name: _peak_memory(c, inputs) for c in candidates}
+        config = first.config
+        peaks = {
+            p: peak_job(
+                width=config.hidden_size, intermediate=config.intermediate_size, device=first.model.device, precision=p
+            )
+            for p in {c.precision: None for c in candidates}
+        }
         timings = interleaved(
-            {c.name: partial(c.answer, inputs) for c in candidates},
+            {c.name: partial(c.answer, inputs) for c in candidates} | {_peak(p): job.run for p, job in peaks.items()},
             rounds=settings.rounds,
             warmup=settings.warmup,
             synchronize=first.model.device,
@@ -98,18 +109,12 @@ def bench(
         if settings.latency_texts:
             singles = [[item] for item in inputs[: settings.latency_texts]]
             alone = latencies({c.name: c.answer for c in candidates}, singles, synchronize=first.model.device)
-        config = first.config
-        peaks = {
-            p: matmul_peak(
-                width=config.hidden_size, intermediate=config.intermediate_size, device=first.model.device, precision=p
-            )
-            for p in {c.precision for c in candidates}
-        }
+    peak_rounds = {p: tuple(job.macs / s for s in timings[_peak(p)].seconds) for p, job in peaks.items()}
     truth = answers.get(REFERENCE) or next((answers[c.name] for c in candidates if c.precision == "float32"), None)
     baseline = timings[others[0].name] if others else None
     rows = []
     for c in candidates:
-        row = _row(c, answers[c.name], timings[c.name], baseline, len(inputs), peaks[c.precision])
+        row = _row(c, answers[c.name], timings[c.name], baseline, len(inputs), peak_rounds[c.precision])
         equal = _share_equal(answers[c.name], truth) if c.kind != "peer" and truth is not None else None
         times = alone.get(c.name)
         rows.append(
@@ -127,10 +132,16 @@ def bench(
         texts=len(inputs),
         tokens=tokens,
         threads=torch.get_num_threads(),
-        peaks=peaks,
+        peaks={p: float(np.median(rounds)) for p, rounds in peak_rounds.items()},
+        peak_rounds=peak_rounds,
         skipped=skipped,
         notes=_notes(rows, others[0].name if others else None),
     )
+
+
+def _peak(precision: str) -> str:
+    """The name under which the products of a format take their turn."""
+    return f"products, {precision}"
 
 
 def _peak_memory(candidate: Candidate, inputs: Sequence[str | Pair]) -> int | None:
@@ -147,7 +158,12 @@ def _give_back() -> None:
 
 
 def _row(
-    candidate: Candidate, answers: Sequence[Any], timing: Timing, baseline: Timing | None, texts: int, peak: float
+    candidate: Candidate,
+    answers: Sequence[Any],
+    timing: Timing,
+    baseline: Timing | None,
+    texts: int,
+    peaks: Sequence[float],
 ) -> dict[str, Any]:
     macs, heads = candidate.macs, None
     if candidate.kind != "peer":
@@ -167,7 +183,7 @@ def _row(
         "quartiles": (texts / high, texts / low),
         "seconds": timing.seconds,
         "macs": macs,
-        "peak_share": macs * texts / timing.median / peak,
+        "peak_share": float(np.median(macs * texts / np.array(timing.seconds) / np.array(peaks))),
         "speed": None if ratio is None else (ratio.median, ratio.lower, ratio.upper),
     }
 

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 from torch.nn import functional as F
 
 from ..execution.int8 import unsupported
-from ..metering.latency import wait_for
 
 ROWS = 2048
-ROUNDS = 5
+TURN_MACS, MOST_PRODUCTS = 2e10, 200
+"""Multiply-adds of one turn: some tenths of a second on two cores, so that it meets what the others meet."""
 
 
-def matmul_peak(*, width: int, intermediate: int, device: torch.device, precision: str) -> float:
-    """Multiply-adds per second of ``(2048, width) @ (width, intermediate)``, the best of some rounds.
+@dataclass(frozen=True, kw_only=True)
+class PeakJob:
+    """``run()`` makes ``macs`` multiply-adds in products of one format, one after the other."""
+
+    run: Callable[[], object]
+    macs: float
+
+
+def peak_job(*, width: int, intermediate: int, device: torch.device, precision: str) -> PeakJob:
+    """Products of ``(2048, width) @ (width, intermediate)``, to be timed in turn with what they are compared with.
 
     ``precision``: "float32", "bf16" or "int8" (products of integers alone, without scaling). Threads as set in torch.
     Raises ValueError with the reason when the format cannot run.
@@ -28,12 +37,12 @@ def matmul_peak(*, width: int, intermediate: int, device: torch.device, precisio
     else:
         dtype = torch.bfloat16 if precision == "bf16" else torch.float32
         left, right = (torch.randn(n, width, device=device, dtype=dtype) for n in (ROWS, intermediate))
-    best = float("inf")
-    with torch.inference_mode():
-        for _ in range(ROUNDS + 1):
-            wait_for(device)
-            started = time.perf_counter()
+    macs = float(ROWS * width * intermediate)
+    times = min(MOST_PRODUCTS, max(1, round(TURN_MACS / macs)))
+
+    @torch.inference_mode()
+    def run() -> None:
+        for _ in range(times):
             _ = torch._int_mm(left, transposed) if precision == "int8" else F.linear(left, right)
-            wait_for(device)
-            best = min(best, time.perf_counter() - started)
-    return ROWS * width * intermediate / best
+
+    return PeakJob(run=run, macs=times * macs)
