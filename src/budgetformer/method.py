@@ -117,8 +117,11 @@ def straight_through_gates(scores_BH: Tensor, share_B: Tensor, ranks_BH: Tensor,
     ``soft_h = sigmoid((z_h − θ) / ½) + sigmoid((s·H − rank_h − 1) / ½)`` and
     ``gate_h = hard_h + (soft_h − stop_gradient(soft_h))``; θ is the midpoint between the k-th and the (k+1)-th
     largest score (the k-th when k = H, the largest when k = 0). The first term teaches g which heads, the
-    second teaches f how many. The inner brackets keep the value exactly 0 or 1 in float32.
+    second teaches f how many. The inner brackets keep the value exactly 0 or 1 in float32. Where no gradient is wanted
+    soft is left out; scores that are no finite numbers give NaN in both cases.
     """
+    if not (scores_BH.requires_grad or share_B.requires_grad):
+        return kept_BH.to(scores_BH.dtype) + (scores_BH - scores_BH)
     num_heads = scores_BH.shape[-1]
     k_B1 = kept_BH.sum(dim=-1, keepdim=True)
     sorted_BH = torch.sort(scores_BH, dim=-1, descending=True, stable=True).values

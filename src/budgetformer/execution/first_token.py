@@ -36,7 +36,7 @@ def attend_first(
     firsts = weights.prepare(layout.first(x))
     for run in runs(kept_BH, layout):
         inputs_p = torch.tensor([b for group in run.groups for b in group.inputs], device=x.device)
-        for h in range(run.first, run.end):
+        for h in run.heads:
             start = 3 * size * h
             q_pd = weights.project(firsts, inputs_p, slice(start, start + size))
             kv_t = weights.project(tokens, run.index_t, slice(start + size, start + 3 * size))

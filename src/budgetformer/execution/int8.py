@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from .layout import take
+
 SMALLEST_SCALE = 1e-30
 """Keeps a row of zeros (and no other) from a division by zero."""
 
@@ -96,18 +98,18 @@ class Int8HeadWeights:
         """The rows in int8: a layer's input once for all heads, the outputs of heads once per head and token."""
         return quantize_rows(x_TD)
 
-    def project(self, tokens: Any, index_t: Tensor | None, rows: slice) -> Tensor:
+    def project(self, tokens: Any, index_t: Tensor | None, rows: slice | Tensor) -> Tensor:
         """As ``HeadWeights.project``, in float32."""
         if index_t is not None:
             tokens = Quantized(tokens.values.index_select(0, index_t), tokens.scale.index_select(0, index_t))
-        bias = None if self.qkv.bias is None else self.qkv.bias[rows]
-        return scaled(product(tokens, self.qkv.weight[rows]), self.qkv.scale[rows], bias)
+        bias = None if self.qkv.bias is None else take(self.qkv.bias, rows)
+        return scaled(product(tokens, take(self.qkv.weight, rows)), take(self.qkv.scale, rows), bias)
 
-    def combine(self, heads: Any, rows: slice | None, columns: slice) -> Tensor:
+    def combine(self, heads: Any, rows: slice | None, columns: slice | Tensor) -> Tensor:
         """As ``HeadWeights.combine``, in float32; the factor s_W, the same for all heads, waits for ``finish``."""
         if rows is not None:
             heads = Quantized(heads.values[rows], heads.scale[rows])
-        return product(heads, self.output.weight[:, columns])
+        return product(heads, take(self.output.weight, columns, dim=1))
 
     def finish(self, total_TD: Tensor) -> Tensor:
         """As ``HeadWeights.finish``."""

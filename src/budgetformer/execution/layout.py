@@ -43,21 +43,29 @@ class HeadWeights:
         """What all products of the same rows share: here nothing."""
         return x_TD
 
-    def project(self, tokens: Any, index_t: Tensor | None, rows: slice) -> Tensor:
+    def project(self, tokens: Any, index_t: Tensor | None, rows: slice | Tensor) -> Tensor:
         """``x W_rowsᵀ + b_rows`` of the tokens ``index_t`` (None: all) with some rows of the qkv weight, (t, rows)."""
         x_tD = tokens if index_t is None else tokens.index_select(0, index_t)
-        return F.linear(x_tD, self.qkv_weight[rows], None if self.qkv_bias is None else self.qkv_bias[rows])
+        bias = None if self.qkv_bias is None else take(self.qkv_bias, rows)
+        return F.linear(x_tD, take(self.qkv_weight, rows), bias)
 
-    def combine(self, heads: Any, rows: slice | None, columns: slice) -> Tensor:
+    def combine(self, heads: Any, rows: slice | None, columns: slice | Tensor) -> Tensor:
         """What some ``rows`` of prepared head outputs (None: all) add to the sum that ``finish`` takes, (t, D).
 
         ``columns`` are those of the output weight that belong to them.
         """
-        return F.linear(heads if rows is None else heads[rows], self.output_weight[:, columns])
+        return F.linear(heads if rows is None else heads[rows], take(self.output_weight, columns, dim=1))
 
     def finish(self, total_TD: Tensor) -> Tensor:
         """From the sum over heads to the output, (T, D); the sum may be overwritten."""
         return total_TD if self.output_bias is None else total_TD.add_(self.output_bias)
+
+
+def take(tensor: Tensor, part: slice | Tensor, *, dim: int = 0) -> Tensor:
+    """A part of one dimension: a view for a slice, a copy for an index."""
+    if isinstance(part, Tensor):
+        return tensor.index_select(dim, part)
+    return tensor[part] if dim == 0 else tensor[:, part]
 
 
 class TokenLayout:
@@ -95,9 +103,7 @@ class TokenLayout:
         if x.is_cuda:
             total_BD = self.sums_by_pieces(x.float())
         else:
-            total_BD = torch.zeros(len(self.lengths), x.shape[-1], device=x.device).index_add_(
-                0, self.input_T, x.float()
-            )
+            total_BD = _sums(x.float(), self.lengths_B.cumsum(0) - self.lengths_B)
         return total_BD / self.lengths_B.clamp(min=1).unsqueeze(-1)
 
     def sums_by_pieces(self, x_TD: Tensor) -> Tensor:

@@ -21,12 +21,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .int8 import Int8HeadWeights
-from .layout import HeadWeights, TokenLayout
+from .layout import HeadWeights, TokenLayout, take
 from .runs import Group, Run, pair_order, runs
 
 NAME = "packed"
 PACKED = True
 
+LARGEST_COPY = 65_536
+"""Most numbers in a head's part of the qkv weight that are rather copied than multiplied in a product of their own."""
 INFERENCE_ONLY = (
     "is for inference: heads that are skipped have no gradient. Use execution='auto' or 'reference' for training, "
     "or call model.eval() and enter torch.inference_mode() first"
@@ -52,7 +54,7 @@ def attend(
     require_inference(NAME, x, weights, gates_BH, dropout=dropout)
     total_TD = start_total(x, len(x))
     maps = x.new_zeros(*kept_BH.shape, *layout.mask_BN.shape[1:] * 2, dtype=torch.float32) if need_maps else None
-    found = runs(kept_BH, layout)
+    found = runs(kept_BH, layout, apart=not need_maps and 3 * x.shape[-1] ** 2 <= LARGEST_COPY * weights.num_heads)
     gates = None if torch.equal(gates_BH, kept_BH.to(gates_BH.dtype)) else gates_BH
     if need_maps or sum(len(run.groups) for run in found) <= weights.num_heads or len(found) == 1:
         dtype = _by_run(x, layout, weights, gates, found, total_TD, maps)
@@ -91,14 +93,14 @@ def _by_run(
     size = x.shape[-1] // weights.num_heads
     tokens, dtype = weights.prepare(x), x.dtype
     for run in found:
-        qkv = weights.project(tokens, run.index_t, slice(3 * size * run.first, 3 * size * run.end))
-        qkv = qkv.unflatten(1, (-1, 3, size))
-        heads_trd = torch.cat([_attention(qkv, run, group, layout, maps) for group in run.groups])
+        qkv = weights.project(tokens, run.index_t, run.part(3 * size)).unflatten(1, (-1, 3, size))
+        outputs = [_attention(qkv, run, group, layout, maps) for group in run.groups]
+        heads_trd = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
         if gates_BH is not None:
             input_t = layout.input_T if run.index_t is None else layout.input_T.index_select(0, run.index_t)
-            gates_tr = gates_BH[:, run.first : run.end].index_select(0, input_t)
+            gates_tr = take(gates_BH, run.part(1), dim=1).index_select(0, input_t)
             heads_trd = heads_trd * gates_tr.unsqueeze(-1).to(heads_trd.dtype)
-        part_tD = weights.combine(weights.prepare(heads_trd.flatten(1)), None, slice(size * run.first, size * run.end))
+        part_tD = weights.combine(weights.prepare(heads_trd.flatten(1)), None, run.part(size))
         dtype = part_tD.dtype
         add_rows(total_TD, run.index_t, part_tD)
     return dtype
@@ -163,5 +165,5 @@ def _attention(qkv: Tensor, run: Run, group: Group, layout: TokenLayout, maps: T
         per_head = maps_prnn.to(v.dtype) @ v
         for b, maps_rnn in zip(group.inputs, maps_prnn, strict=True):
             place_n = layout.mask_BN[b].nonzero().squeeze(-1)
-            maps[b, run.first : run.end, place_n[:, None], place_n] = maps_rnn
+            maps[b, run.part(1), place_n[:, None], place_n] = maps_rnn
     return per_head.transpose(1, 2).flatten(0, 1)

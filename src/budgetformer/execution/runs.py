@@ -9,7 +9,7 @@ Legend: B inputs, H heads, T real tokens of the batch, P pair rows, t tokens of 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, pairwise
 
 import numpy as np
 import torch
@@ -35,15 +35,22 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """Neighbouring heads ``first`` to ``end`` that the same inputs chose; ``index_t`` None for all tokens.
+    """``heads`` that the same inputs chose, in order; ``index_t`` None for all tokens.
 
     ``groups`` are these inputs in stretches of equal length; their rows count the tokens of the run.
     """
 
-    first: int
-    end: int
+    heads: list[int]
     index_t: Tensor | None
     groups: list[Group]
+
+    def part(self, size: int) -> slice | Tensor:
+        """Where the heads lie among rows of ``size`` for each head: a slice for neighbours, else an index."""
+        first, end = self.heads[0], self.heads[-1] + 1
+        if end - first == len(self.heads):
+            return slice(first * size, end * size)
+        rows = (np.asarray(self.heads)[:, None] * size + np.arange(size)).ravel()
+        return torch.from_numpy(rows)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,22 +69,38 @@ class PairOrder:
     groups: list[Group]
 
 
-def runs(kept_BH: Tensor, layout: TokenLayout) -> list[Run]:
-    """Heads that can share their products, in order; heads that nobody with tokens chose are left out."""
-    kept = kept_BH.cpu().numpy()
-    lengths = np.asarray(layout.lengths, dtype=np.int64)
+def runs(kept: Tensor, layout: TokenLayout, *, apart: bool = False) -> list[Run]:
+    """Heads that can share their products, in order, from what was kept (B, H).
+
+    These are neighbours that the same inputs chose; with ``apart`` they need not be neighbours. Heads that nobody
+    with tokens chose are left out.
+    """
+    lengths_B = np.asarray(layout.lengths, dtype=np.int64)
+    kept_BH = kept.cpu().numpy() & (lengths_B > 0)[:, None]
+    if apart and len(lengths_B) == 1:
+        heads, length = kept_BH[0].nonzero()[0].tolist(), int(lengths_B[0])
+        group = Group(start=0, count=1, length=length, inputs=(0,))
+        return [Run(heads=heads, index_t=None, groups=[group])] if heads else []
     found = []
-    for column, run in groupby(range(kept.shape[1]), key=lambda h: kept[:, h].tobytes()):
-        heads = list(run)
-        chosen_B = np.frombuffer(column, dtype=bool) & (lengths > 0)
-        inputs = np.flatnonzero(chosen_B).tolist()
-        if inputs:
-            everyone = int(lengths[chosen_B].sum()) == len(layout.index_T)
-            index = None if everyone else _on(np.flatnonzero(np.repeat(chosen_B, lengths)), layout)
-            found.append(
-                Run(first=heads[0], end=heads[-1] + 1, index_t=index, groups=_equal_lengths(inputs, layout.lengths))
-            )
+    for heads in _equal_columns(kept_BH, apart):
+        chosen_B = kept_BH[:, heads[0]]
+        inputs = chosen_B.nonzero()[0]
+        if len(inputs):
+            everyone = int(lengths_B[inputs].sum()) == len(layout.index_T)
+            index = None if everyone else _on(np.flatnonzero(np.repeat(chosen_B, lengths_B)), layout)
+            groups = _equal_lengths(inputs.tolist(), layout.lengths)
+            found.append(Run(heads=heads, index_t=index, groups=groups))
     return found
+
+
+def _equal_columns(kept_BH: np.ndarray, apart: bool) -> list[list[int]]:
+    if apart:
+        by_inputs: dict[bytes, list[int]] = {}
+        for h in range(kept_BH.shape[1]):
+            by_inputs.setdefault(kept_BH[:, h].tobytes(), []).append(h)
+        return list(by_inputs.values())
+    changes = (np.flatnonzero((kept_BH[:, 1:] != kept_BH[:, :-1]).any(axis=0)) + 1).tolist()
+    return [list(range(first, end)) for first, end in pairwise([0, *changes, kept_BH.shape[1]])]
 
 
 def pair_order(kept_BH: Tensor, layout: TokenLayout) -> PairOrder:
