@@ -2,18 +2,22 @@
 
 ``x ≈ x_q · s_x`` with ``s_x = max|x| / 127`` of its row, ``W ≈ W_q · s_W`` with one ``s_W`` per output channel, so
 ``x Wᵀ + b ≈ (x_q W_qᵀ) · s_x · s_W + b``, where the product in brackets is exact in int32. Nothing is calibrated.
-Everything else (norms, softmax, gates, nets f and g, residuals, activation) stays in float. Inference on a CPU only.
+Every row is scaled by itself, in the output projection by the largest of all its kept heads, so that the answer to an
+input does not hang on what it is batched with. Everything else (norms, softmax, gates, nets f and g, residuals, activation) stays in float. Inference on a CPU only.
 
 Legend: T tokens, D inputs, E outputs of a product, H heads, d = D / H.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+
+from .layout import HeadOutputs, add_rows
 
 SMALLEST_SCALE = 1e-30
 """Keeps a row of zeros (and no other) from a division by zero."""
@@ -44,14 +48,21 @@ def quantize_rows(x: Tensor) -> Quantized:
     """Every row of ``x`` (T, D) in int8 with its own scale; the error is at most half a step, ``max|x| / 254``."""
     x = x.float()
     scale_T1 = x.abs().amax(dim=-1, keepdim=True).div_(127).clamp_(min=SMALLEST_SCALE)
-    return Quantized((x / scale_T1).round_().to(torch.int8), scale_T1)
+    return Quantized(_to_steps(x, scale_T1), scale_T1)
 
 
-def product(tokens: Quantized, weight_ED: Tensor, scale_E: Tensor | None, bias_E: Tensor | None) -> Tensor:
-    """``(x_q W_qᵀ) · s_x · s_W + b`` in float32, (T, E); without ``scale_E`` the factor s_W is left to the caller."""
-    y_TE = torch._int_mm(tokens.values, weight_ED.t()).float().mul_(tokens.scale)
-    if scale_E is None:
-        return y_TE
+def _to_steps(x: Tensor, scale_T1: Tensor) -> Tensor:
+    return (x / scale_T1).round_().to(torch.int8)
+
+
+def product(tokens: Quantized, weight_ED: Tensor, scale_E: Tensor, bias_E: Tensor | None) -> Tensor:
+    """``(x_q W_qᵀ) · s_x · s_W + b`` in float32, (T, E)."""
+    return scaled(torch._int_mm(tokens.values, weight_ED.t()).float(), tokens.scale, scale_E, bias_E)
+
+
+def scaled(sums_TE: Tensor, scale_T1: Tensor, scale_E: Tensor, bias_E: Tensor | None) -> Tensor:
+    """``sums · s_x · s_W + b``, in the memory of ``sums_TE``."""
+    y_TE = sums_TE.mul_(scale_T1)
     return y_TE.mul_(scale_E) if bias_E is None else torch.addcmul(bias_E, y_TE, scale_E, out=y_TE)
 
 
@@ -79,16 +90,11 @@ class Int8Linear(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class Int8HeadWeights:
-    """``HeadWeights`` in int8: the input is quantised once for all heads, head outputs once per head and token."""
+    """``HeadWeights`` in int8: a token's input is quantised once for all heads, and so are the outputs of its heads."""
 
     num_heads: int
     qkv: Int8Linear
     output: Int8Linear
-
-    @property
-    def output_bias(self) -> Tensor | None:
-        """The bias of the output projection, float32 (D,)."""
-        return self.output.bias
 
     def wants_gradients(self) -> bool:
         """Never: integers have none."""
@@ -105,6 +111,24 @@ class Int8HeadWeights:
         bias = None if self.qkv.bias is None else self.qkv.bias[rows]
         return product(tokens, self.qkv.weight[rows], self.qkv.scale[rows], bias)
 
-    def combine(self, heads_t: Tensor, columns: slice) -> Tensor:
-        """As ``HeadWeights.combine``, in float32."""
-        return product(quantize_rows(heads_t), self.output.weight[:, columns], self.output.scale, None)
+    def combine(self, parts: Iterable[HeadOutputs], like_TD: Tensor) -> Tensor:
+        """As ``HeadWeights.combine``, in float32; holds all parts together.
+
+        All heads of a token share one scale. With a scale of its own for each part, the rounding would change with
+        the heads that happen to be computed together, and so with the batch.
+        """
+        parts = list(parts)
+        largest_T = like_TD.new_zeros(len(like_TD), dtype=torch.float32)
+        for part in parts:
+            largest_t = part.heads.abs().amax(dim=-1).float()
+            if part.index_t is None:
+                torch.maximum(largest_T, largest_t, out=largest_T)
+            else:
+                largest_T.scatter_reduce_(0, part.index_t, largest_t, "amax")
+        scale_T1 = largest_T.div_(127).clamp_(min=SMALLEST_SCALE).unsqueeze(-1)
+        sums_TD = torch.zeros_like(like_TD, dtype=torch.float32)
+        for part in parts:
+            scale_t1 = scale_T1 if part.index_t is None else scale_T1.index_select(0, part.index_t)
+            steps = _to_steps(part.heads, scale_t1)
+            add_rows(sums_TD, part.index_t, torch._int_mm(steps, self.output.weight[:, part.columns].t()))
+        return scaled(sums_TD, scale_T1, self.output.scale, self.output.bias)

@@ -5,6 +5,7 @@ Legend: B inputs, N tokens with padding, T real tokens of the whole batch, D wid
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,6 +16,18 @@ from torch.nn import functional as F
 
 PIECE = 64
 """Tokens that one thread of a GPU sums one after the other."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadOutputs:
+    """Gated outputs ``heads`` (t, r · d) of r neighbouring heads for the rows ``index_t`` of the result (None: all).
+
+    ``columns`` are those of the output weight that belong to these heads.
+    """
+
+    index_t: Tensor | None
+    heads: Tensor
+    columns: slice
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,9 +61,28 @@ class HeadWeights:
         x_tD = tokens if index_t is None else tokens.index_select(0, index_t)
         return F.linear(x_tD, self.qkv_weight[rows], None if self.qkv_bias is None else self.qkv_bias[rows])
 
-    def combine(self, heads_t: Tensor, columns: slice) -> Tensor:
-        """The share of the output that head outputs (t, columns) give, without bias, (t, D)."""
-        return F.linear(heads_t, self.output_weight[:, columns])
+    def combine(self, parts: Iterable[HeadOutputs], like_TD: Tensor) -> Tensor:
+        """``Σ heads W_columnsᵀ + b`` over all parts, (T, D) as ``like_TD``; summed in float32 or wider.
+
+        The parts are taken one by one, so that those of a generator are never held together.
+        """
+        wide, dtype = torch.promote_types(like_TD.dtype, torch.float32), like_TD.dtype
+        total_TD = torch.zeros_like(like_TD, dtype=wide)
+        if self.output_bias is not None:
+            total_TD += self.output_bias
+        for part in parts:
+            share_tD = F.linear(part.heads, self.output_weight[:, part.columns])
+            dtype = share_tD.dtype
+            add_rows(total_TD, part.index_t, share_tD)
+        return total_TD.to(dtype)
+
+
+def add_rows(total_TD: Tensor, index_t: Tensor | None, part_tD: Tensor) -> None:
+    """``total[index] += part``; None for all rows."""
+    if index_t is None:
+        total_TD += part_tD
+    else:
+        total_TD.index_add_(0, index_t, part_tD.to(total_TD.dtype))
 
 
 class TokenLayout:

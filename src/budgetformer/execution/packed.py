@@ -14,13 +14,14 @@ rows (see ``runs``), p pairs or inputs of one length n, r neighbouring heads, D 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from .int8 import Int8HeadWeights
-from .layout import HeadWeights, TokenLayout
+from .layout import HeadOutputs, HeadWeights, TokenLayout
 from .runs import Group, Run, pair_order, runs
 
 NAME = "packed"
@@ -49,15 +50,14 @@ def attend(
     Raises RuntimeError when gradients are wanted or ``dropout`` is above 0.
     """
     require_inference(NAME, x, weights, gates_BH, dropout=dropout)
-    total_TD = start_total(x, weights, len(x))
     maps = x.new_zeros(*kept_BH.shape, *layout.mask_BN.shape[1:] * 2, dtype=torch.float32) if need_maps else None
     found = runs(kept_BH, layout)
     gates = None if torch.equal(gates_BH, kept_BH.to(gates_BH.dtype)) else gates_BH
     if need_maps or sum(len(run.groups) for run in found) <= weights.num_heads or len(found) == 1:
-        dtype = _by_run(x, layout, weights, gates, found, total_TD, maps)
+        parts = _by_run(x, layout, weights, gates, found, maps)
     else:
-        dtype = _by_length(x, layout, weights, kept_BH, gates, total_TD)
-    return total_TD.to(dtype), maps
+        parts = _by_length(x, layout, weights, kept_BH, gates)
+    return weights.combine(parts, x), maps
 
 
 def require_inference(
@@ -69,27 +69,17 @@ def require_inference(
         raise RuntimeError(f"{name} execution {INFERENCE_ONLY}")
 
 
-def start_total(x: Tensor, weights: HeadWeights | Int8HeadWeights, rows: int) -> Tensor:
-    """The output bias in every row, float32 or wider: what the heads' shares are added to."""
-    total = torch.zeros(rows, x.shape[-1], dtype=torch.promote_types(x.dtype, torch.float32), device=x.device)
-    return total if weights.output_bias is None else total.add_(weights.output_bias)
-
-
 def _by_run(
     x: Tensor,
     layout: TokenLayout,
     weights: HeadWeights | Int8HeadWeights,
     gates_BH: Tensor | None,
     found: list[Run],
-    total_TD: Tensor,
     maps: Tensor | None,
-) -> torch.dtype:
-    """Run by run; one attention call per run and length. Adds to ``total_TD``; returns the dtype of the output.
-
-    ``gates_BH`` None: all kept gates are 1.
-    """
+) -> Iterator[HeadOutputs]:
+    """Run by run; one attention call per run and length. ``gates_BH`` None: all kept gates are 1."""
     size = x.shape[-1] // weights.num_heads
-    tokens, dtype = weights.prepare(x), x.dtype
+    tokens = weights.prepare(x)
     for run in found:
         qkv = weights.project(tokens, run.index_t, slice(3 * size * run.first, 3 * size * run.end))
         qkv = qkv.unflatten(1, (-1, 3, size))
@@ -98,10 +88,8 @@ def _by_run(
             input_t = layout.input_T if run.index_t is None else layout.input_T.index_select(0, run.index_t)
             gates_tr = gates_BH[:, run.first : run.end].index_select(0, input_t)
             heads_trd = heads_trd * gates_tr.unsqueeze(-1).to(heads_trd.dtype)
-        part_tD = weights.combine(heads_trd.flatten(1), slice(size * run.first, size * run.end))
-        dtype = part_tD.dtype
-        add_rows(total_TD, run.index_t, part_tD)
-    return dtype
+        columns = slice(size * run.first, size * run.end)
+        yield HeadOutputs(index_t=run.index_t, heads=heads_trd.flatten(1), columns=columns)
 
 
 def _by_length(
@@ -110,12 +98,11 @@ def _by_length(
     weights: HeadWeights | Int8HeadWeights,
     kept_BH: Tensor,
     gates_BH: Tensor | None,
-    total_TD: Tensor,
-) -> torch.dtype:
+) -> Iterator[HeadOutputs]:
     """Head by head, but one attention call per length for the pairs of all heads. Otherwise as ``_by_run``."""
     size = x.shape[-1] // weights.num_heads
     order = pair_order(kept_BH, layout)
-    tokens, dtype = weights.prepare(x), x.dtype
+    tokens = weights.prepare(x)
     projected = [
         weights.project(tokens, order.tokens_P[start:stop], slice(3 * size * h, 3 * size * (h + 1)))
         for h, (start, stop) in enumerate(zip(order.bounds[:-1], order.bounds[1:], strict=True))
@@ -131,18 +118,7 @@ def _by_length(
         if gates_BH is not None:
             gates_t = gates_BH[:, h].index_select(0, layout.input_T.index_select(0, index_t))
             heads_td = heads_td * gates_t.unsqueeze(-1).to(heads_td.dtype)
-        part_tD = weights.combine(heads_td, slice(size * h, size * (h + 1)))
-        dtype = part_tD.dtype
-        add_rows(total_TD, index_t, part_tD)
-    return dtype
-
-
-def add_rows(total_TD: Tensor, index_t: Tensor | None, part_tD: Tensor) -> None:
-    """``total[index] += part``; None for all rows."""
-    if index_t is None:
-        total_TD += part_tD
-    else:
-        total_TD.index_add_(0, index_t, part_tD.to(total_TD.dtype))
+        yield HeadOutputs(index_t=index_t, heads=heads_td, columns=slice(size * h, size * (h + 1)))
 
 
 def _pairs_attention(qkv_P: Tensor, group: Group, size: int) -> Tensor:
