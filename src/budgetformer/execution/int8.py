@@ -2,8 +2,9 @@
 
 ``x ≈ x_q · s_x`` with ``s_x = max|x| / 127`` of its row, ``W ≈ W_q · s_W`` with one ``s_W`` per output channel, so
 ``x Wᵀ + b ≈ (x_q W_qᵀ) · s_x · s_W + b``, where the product in brackets is exact in int32. Nothing is calibrated.
-Every row is scaled by itself, in the output projection by the largest of all its kept heads, so that the answer to an
-input does not hang on what it is batched with. Everything else (norms, softmax, gates, nets f and g, residuals, activation) stays in float. Inference on a CPU only.
+A token has one scale for a layer's input and one for the outputs of all its heads, so that no answer hangs on what it
+is batched with. Everything else (norms, softmax, gates, nets f and g, residuals, activation) stays in float. Inference
+on a CPU only.
 
 Legend: T tokens, D inputs, E outputs of a product, H heads, d = D / H.
 """
@@ -20,7 +21,9 @@ from torch import Tensor, nn
 from .layout import HeadOutputs, add_rows
 
 SMALLEST_SCALE = 1e-30
-"""Keeps a row of zeros (and no other) from a division by zero."""
+"""Keeps a row of zeros from a division by zero."""
+
+NO_REFERENCE = "int8 has no reference execution: use execution auto or packed"
 
 
 class Quantized(NamedTuple):
@@ -42,6 +45,11 @@ def unsupported(device: torch.device) -> str | None:
     except RuntimeError as error:
         return f"torch {torch.__version__} cannot multiply 8-bit integers here ({error}); use float32 or bf16"
     return None if exact else f"torch {torch.__version__} multiplies 8-bit integers wrongly here; use float32 or bf16"
+
+
+def has_int8(model: nn.Module) -> bool:
+    """Whether layers of ``model`` were brought to int8."""
+    return any(isinstance(module, Int8Linear) for module in model.modules())
 
 
 def quantize_rows(x: Tensor) -> Quantized:
@@ -67,7 +75,7 @@ def scaled(sums_TE: Tensor, scale_T1: Tensor, scale_E: Tensor, bias_E: Tensor | 
 
 
 class Int8Linear(nn.Module):
-    """A Linear layer in int8, made from a float one; no gradients. Buffers are not saved: the float weights are."""
+    """A Linear layer in int8, made from a float one; no gradients, and nothing that could be saved."""
 
     weight: Tensor
     scale: Tensor
