@@ -142,6 +142,8 @@ class TokenLayout:
 
     def first(self, x: Tensor) -> Tensor:
         """The first token of every input, (B, D); zeros for an input without tokens."""
+        if not self.mask_BN.shape[1]:
+            return x.new_zeros(len(self.mask_BN), x.shape[-1])
         if not self.packed:
             first_B11 = self.mask_BN.int().argmax(dim=-1)[:, None, None]
             first_BD = x.gather(1, first_B11.expand(-1, 1, x.shape[-1])).squeeze(1)
