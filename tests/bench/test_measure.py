@@ -145,6 +145,11 @@ def test_the_peak_is_a_positive_speed(precision: str) -> None:
     assert matmul_peak(width=64, intermediate=64, device=torch.device("cpu"), precision=precision) > 1e6
 
 
+def test_no_other_format_passes_for_float32() -> None:
+    with pytest.raises(ValueError, match="precision must be float32, bf16 or int8, got 'float16'"):
+        matmul_peak(width=8, intermediate=8, device=torch.device("cpu"), precision="float16")
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

@@ -18,8 +18,10 @@ def matmul_peak(*, width: int, intermediate: int, device: torch.device, precisio
     """Multiply-adds per second of ``(2048, width) @ (width, intermediate)``, the best of some rounds.
 
     ``precision``: "float32", "bf16" or "int8" (products of integers alone, without scaling). Threads as set in torch.
-    Raises ValueError with the reason when the format cannot run.
+    Raises ValueError for another name, or with the reason when the format cannot run.
     """
+    if precision not in ("float32", "bf16", "int8"):
+        raise ValueError(f"precision must be float32, bf16 or int8, got {precision!r}")
     if precision == "int8":
         if reason := unsupported(device):
             raise ValueError(reason)
