@@ -9,7 +9,7 @@ import torch
 
 from budgetformer import Classifier
 from budgetformer.execution.int8 import Int8Linear
-from budgetformer.precision import PRECISIONS, apply_precision
+from budgetformer.precision import PRECISIONS, apply_precision, precision_of
 
 from .execution.test_choice import make_batch, make_model
 from .model_folders import make_folder
@@ -64,3 +64,47 @@ def test_a_folder_answers_in_every_format(tmp_path: Path, precision: str) -> Non
     assert len(answers) == 3
     assert all(abs(sum(a.scores.values()) - 1) < 1e-5 for a in answers)
     assert precision in ("auto", classifier.precision.name)
+
+
+def test_a_format_is_made_from_float32_only() -> None:
+    """Twice int8 would quantise whole numbers; from half precision the halved embeddings would stay."""
+    for first in ("bf16", "int8"):
+        model, batch = make_model("packed"), make_batch([5, 9])
+        with torch.inference_mode():
+            apply_precision(model, first)
+            answer = model(**batch).logits
+            assert apply_precision(model, first).name == first
+            for other in {*PRECISIONS} - {first}:
+                with pytest.raises(ValueError, match=f"made from a model in float32, and it is {first}"):
+                    apply_precision(model, other)
+            assert torch.equal(model(**batch).logits, answer)
+    with pytest.raises(ValueError, match="and it is float16"):
+        apply_precision(make_model("packed").half(), "int8")
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16", "int8"])
+def test_a_model_tells_its_format_however_it_came_to_it(tmp_path: Path, precision: str) -> None:
+    classifier = Classifier.from_pretrained(make_folder(tmp_path), device="cpu", precision=precision)
+    assert precision_of(classifier.model).name == precision
+    assert Classifier(model=classifier.model, tokenizer=classifier.tokenizer).precision.name == precision
+
+
+def test_an_int8_model_is_neither_saved_nor_put_on_the_reference(tmp_path: Path) -> None:
+    model = make_model("packed")
+    apply_precision(model, "int8")
+    with pytest.raises(ValueError, match="a model in int8 cannot be saved; save it in float32"):
+        model.save_pretrained(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+    with pytest.raises(ValueError, match="int8 has no reference execution"):
+        model.set_execution("reference")
+    assert model.config.execution == "packed"
+    assert model(**make_batch([5, 3])).logits.isfinite().all()
+
+
+def test_auto_leaves_the_random_state_of_the_process_alone() -> None:
+    model = make_model("auto")
+    torch.manual_seed(5)
+    expected = torch.rand(3)
+    torch.manual_seed(5)
+    apply_precision(model, "auto")
+    assert torch.equal(torch.rand(3), expected)

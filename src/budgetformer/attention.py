@@ -162,9 +162,11 @@ class BudgetedSelfAttention(nn.Module):
         """Attend within ``x`` (B, N, D); ``mask`` (B, N) is true or 1 at real tokens, all of them by default.
 
         ``budget`` replaces and ``max_budget`` caps the learned share, one number or one per input in (0, 1].
-        ``layout`` is for callers that pack tokens themselves: then ``x`` is as ``layout`` says. With a packed one,
-        ``first_only`` computes the output of every input's first token alone, (B, D).
+        ``layout`` is for callers that pack tokens themselves: then ``x`` is as ``layout`` says. ``first_only`` gives
+        the output of every input's first token, (B, D), without maps; on packed tokens nothing else is computed.
         """
+        if first_only and need_maps:
+            raise ValueError("first_only gives no maps: ask for one of first_only and need_maps")
         own_layout = layout is None
         if layout is None:
             gradients = self.training or gradients_wanted([x, *self.parameters()])
@@ -188,12 +190,14 @@ class BudgetedSelfAttention(nn.Module):
             kept_BH = gates_BH.bool()
         else:
             kept_BH, gates_BH = decision.kept_BH, decision.gates_BH
-        if first_only:
+        if first_only and layout.packed:
             hidden = attend_first(x, layout, self.weights, kept_BH, gates_BH)
             return AttentionOutput(hidden=hidden, decision=decision, maps=None)
         dropout = self.dropout if self.training else 0.0
         hidden, maps = path.attend(x, layout, self.weights, kept_BH, gates_BH, dropout=dropout, need_maps=need_maps)
-        if own_layout and layout.packed:
+        if first_only:
+            hidden = layout.first(hidden)
+        elif own_layout and layout.packed:
             hidden = layout.unpack(hidden)
         return AttentionOutput(hidden=hidden, decision=decision, maps=maps)
 

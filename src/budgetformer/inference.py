@@ -16,7 +16,7 @@ from .data.encoding import Encoded, TextEncoder, collate
 from .metering.macs import executed_macs
 from .model_folder import check_folder, check_vocabulary, load_config, load_tokenizer
 from .modeling import BudgetFormerForSequenceClassification
-from .precision import Precision, apply_precision, check_precision
+from .precision import Precision, apply_precision, check_precision, precision_of
 from .windows import prepared_windows
 
 __all__ = ["NO_TOKENS", "Classifier", "Pair", "Prediction", "Request", "pick_device"]
@@ -49,7 +49,7 @@ class Classifier:
             raise ValueError(f"batch_tokens and window must be at least 1, got {batch_tokens} and {window}")
         check_vocabulary(tokenizer, model.config)
         self.model, self.tokenizer = model.eval(), tokenizer
-        self.precision = precision or Precision(name=str(model.dtype).removeprefix("torch.").replace("bfloat", "bf"))
+        self.precision = precision or precision_of(model)
         self.encoder = TextEncoder(
             tokenizer=tokenizer,
             max_length=model.config.max_position_embeddings,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from .execution.int8 import Int8Linear, unsupported
+from .execution.int8 import NO_REFERENCE, Int8Linear, has_int8, unsupported
+from .metering.latency import wait_for
 from .modeling import BudgetFormerForSequenceClassification
 
 DTYPES = {"float32": torch.float32, "bf16": torch.bfloat16}
@@ -28,18 +30,29 @@ class Precision:
     why: str = ""
 
 
+def precision_of(model: BudgetFormerForSequenceClassification) -> Precision:
+    """The format that ``model`` is in: one of ``PRECISIONS``, or the name of another dtype of torch."""
+    names = {dtype: name for name, dtype in DTYPES.items()}
+    return Precision(name="int8" if has_int8(model) else names.get(model.dtype, str(model.dtype)[len("torch.") :]))
+
+
 def apply_precision(
     model: BudgetFormerForSequenceClassification, name: str, *, execution: str | None = None
 ) -> Precision:
-    """Bring ``model`` to a format, in place; it must lie in float32 on its device.
+    """Bring ``model`` to a format, in place; it must lie in float32 on its device, or be in that format already.
 
     int8: the four Linear layers of every encoder layer become ``Int8Linear``; embeddings, norms, the nets f and g
     and the classifier stay in float32, and the model takes no gradients any more. ``auto`` times the feed-forward of
     the first layer in each format that this device has and takes the fastest. ``execution`` is the one that the model
     will take, if not that of its configuration.
-    Raises ValueError for an unknown name, or with the reason when int8 cannot run.
+    Raises ValueError for an unknown name, for a model in another format, or with the reason when int8 cannot run.
     """
     check_precision(name)
+    now = precision_of(model)
+    if now.name == name:
+        return now
+    if now.name != "float32":
+        raise ValueError(f"precision {name!r} is made from a model in float32, and it is {now.name}: load it anew")
     execution = execution or model.config.execution
     chosen = fastest(model, execution=execution) if name == "auto" else Precision(name=name)
     if chosen.name == "int8":
@@ -61,10 +74,10 @@ def fastest(model: BudgetFormerForSequenceClassification, *, execution: str) -> 
         return Precision(name="float32", why="the model has no layers")
     layer: Any = model.budgetformer.layers[0]
     first, second, device = layer.intermediate, layer.feed_forward, model.device
-    x = torch.randn(PROBE_ROWS, first.in_features, device=device)
+    x = torch.randn(PROBE_ROWS, first.in_features, generator=torch.Generator().manual_seed(0)).to(device)
     ways: dict[str, Callable[[], Tensor]] = {}
     with torch.inference_mode():
-        half = [_copy(linear).to(torch.bfloat16) for linear in (first, second)]
+        half = [copy.deepcopy(linear).to(torch.bfloat16) for linear in (first, second)]
         ways["float32"] = lambda: second(layer.activation(first(x)))
         ways["bf16"] = lambda: half[1](layer.activation(half[0](x.to(torch.bfloat16))))
         if _int8_refusal(model, execution) is None:
@@ -80,7 +93,7 @@ def fastest(model: BudgetFormerForSequenceClassification, *, execution: str) -> 
 
 def _int8_refusal(model: BudgetFormerForSequenceClassification, execution: str) -> str | None:
     if execution == "reference":
-        return "int8 has no reference execution: use execution auto or packed"
+        return NO_REFERENCE
     return unsupported(model.device)
 
 
@@ -96,19 +109,12 @@ def _to_int8(model: BudgetFormerForSequenceClassification, execution: str) -> No
                 setattr(owner, name, Int8Linear(getattr(owner, name)))
 
 
-def _copy(linear: nn.Linear) -> nn.Linear:
-    twin = nn.Linear(linear.in_features, linear.out_features, bias=linear.bias is not None, device=linear.weight.device)
-    twin.load_state_dict(linear.state_dict())
-    return twin
-
-
 def _seconds(call: Callable[[], Tensor], device: torch.device) -> float:
     """The shortest of some calls, without the first."""
     times = []
     for _ in range(PROBE_ROUNDS + 1):
         started = time.perf_counter()
         call()
-        if device.type == "cuda":
-            torch.cuda.synchronize(device)
+        wait_for(device)
         times.append(time.perf_counter() - started)
     return min(times[1:])

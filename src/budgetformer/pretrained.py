@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 from .attention import BudgetedSelfAttention
 from .configuration import BudgetFormerConfig
 from .execution import resolve
+from .execution.int8 import NO_REFERENCE, has_int8
 from .layers import BudgetFormerEmbeddings, sinusoids
 
 
@@ -81,7 +82,15 @@ class BudgetFormerPreTrainedModel(PreTrainedModel):
         state_dict: dict[str, Tensor] | None = None,
         **kwargs: Any,
     ) -> None:
-        """As in ``transformers``, for shared and sliced tensors too: each is written whole under its own name."""
+        """As in ``transformers``, for shared and sliced tensors too: each is written whole under its own name.
+
+        Raises ValueError for a model in int8, whose float weights are gone.
+        """
+        if has_int8(self):
+            raise ValueError(
+                f"{save_directory}: a model in int8 cannot be saved; save it in float32, and ask for int8 when it is "
+                "loaded"
+            )
         state_dict = self_contained(self.state_dict() if state_dict is None else state_dict)
         super().save_pretrained(save_directory, is_main_process, state_dict, **kwargs)
 
@@ -113,6 +122,8 @@ class BudgetFormerPreTrainedModel(PreTrainedModel):
         return self._path(self.config.execution)
 
     def _path(self, name: str) -> ModuleType:
+        if name == "reference" and has_int8(self):
+            raise ValueError(f"execution='reference' cannot be taken: {NO_REFERENCE}")
         size = self.config.head_size
         return resolve(name, gradients=False, device=self.device, dtype=self.dtype, head_size=size)
 

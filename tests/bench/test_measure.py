@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from budgetformer import Classifier, Pair
+from budgetformer import Classifier, Pair, Prediction
+from budgetformer.answers import Request
 from budgetformer.bench import BenchResult, BenchSettings, bench
+from budgetformer.bench.candidates import ours, peers
 from budgetformer.bench.peak import ROWS, peak_job
 from budgetformer.bench.peers import dense_bert, onnx_answer, onnx_files, pipeline_answer
 from budgetformer.bench.report import bench_figure, bench_table
+from budgetformer.data.encoding import Encoded
 from budgetformer.metering.macs import dense_macs, executed_macs
 
 from ..conftest import WORDS, sentences
@@ -148,10 +152,69 @@ def test_the_peak_is_a_speed_of_whole_products(precision: str) -> None:
     assert 1e6 < job.macs / (time.perf_counter() - started) < 1e15
 
 
+def test_no_other_format_passes_for_float32() -> None:
+    with pytest.raises(ValueError, match="precision must be float32, bf16 or int8, got 'float16'"):
+        peak_job(width=8, intermediate=8, device=torch.device("cpu"), precision="float16")
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
-    [({"rounds": 0}, "rounds must be at least 1, got 0"), ({"against": ("tgi",)}, "against must name some of")],
+    [
+        ({"rounds": 0}, "rounds must be at least 1, got 0"),
+        ({"against": ("tgi",)}, "against must name some of"),
+        ({"latency_texts": -5}, "latency_texts must be 0 or above, got -5"),
+    ],
 )
 def test_impossible_settings_are_refused(wrong: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         BenchSettings(**wrong)  # type: ignore[arg-type]
+
+
+def test_float32_may_be_there_for_the_reference_alone(folder: Path) -> None:
+    classifiers = {p: Classifier.from_pretrained(folder, device="cpu", precision=p) for p in ("int8", "float32")}
+    settings = BenchSettings(precisions=("int8",), heads=(4, 1), against=("dense",), rounds=1, latency_texts=0)
+    found = bench(classifiers, TEXTS, settings)
+    names = ["own budgets, int8", "4 of 4 heads, int8", "1 of 4 heads, int8", "all heads computed (reference)"]
+    assert [row.name for row in found.rows] == names
+    assert all(note.startswith("In int8, 1 of 4 heads") for note in found.notes)
+
+
+def test_only_numbers_of_heads_that_can_be_kept_are_measured(tmp_path: Path) -> None:
+    classifiers = {"float32": Classifier.from_pretrained(make_folder(tmp_path, min_heads=3), device="cpu")}
+    settings = BenchSettings(against=(), rounds=1, latency_texts=0)
+    rows = bench(classifiers, TEXTS[:3], settings).rows
+    assert [(row.asked, row.heads) for row in rows[1:]] == [(3, 3.0), (4, 4.0)]
+    with pytest.raises(ValueError, match="heads must lie between 3 and 4, got 1"):
+        bench(classifiers, TEXTS[:3], replace(settings, heads=(1,)))
+
+
+def test_the_reference_takes_the_batches_of_the_model(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    exact = Classifier.from_pretrained(folder, device="cpu", batch_tokens=40, window=7)
+    settings = BenchSettings(against=("dense",))
+    reference = ours({"float32": exact}, settings)[-1]
+    seen: list[int] = []
+    original = Classifier._window
+
+    def watched(self: Classifier, items: list[str | Pair], encoded: Encoded, asked: Request) -> list[Prediction]:
+        seen.append(len(items))
+        return original(self, items, encoded, asked)
+
+    monkeypatch.setattr(Classifier, "_window", watched)
+    reference.answer(TEXTS)
+    assert max(seen) == 7
+    assert exact.model.execution_path.NAME == "packed"
+
+
+def test_peers_leave_the_random_state_alone_and_a_failed_export_is_said(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("no such operator")
+
+    monkeypatch.setattr("budgetformer.bench.candidates.onnx_files", broken)
+    classifier = Classifier.from_pretrained(folder, device="cpu")
+    before = torch.get_rng_state()
+    found, skipped = peers(classifier, TEXTS, BenchSettings(against=("hf", "onnxruntime")), tmp_path)
+    assert torch.equal(torch.get_rng_state(), before)
+    assert len(found) == 2
+    assert skipped == {"onnxruntime": "the export failed: RuntimeError: no such operator"}

@@ -211,6 +211,12 @@ def test_another_format_is_held_against_float32(here: Here, model: Path, data: P
     assert figures(here, model, data)["agreement"] is None
 
 
+def test_full_attention_chooses_no_heads_that_could_agree(here: Here, dense_model: Path, data: Path) -> None:
+    out = here("evaluate", dense_model, "--data", data, "--precision", "bf16").out
+    assert "same labels as float32" in out
+    assert "same heads" not in out
+
+
 def test_precision_auto_says_what_it_took(here: Here, model: Path, data: Path) -> None:
     outcome = here("evaluate", model, "--data", data, "--precision", "auto", "--no-agreement")
     assert outcome.code == 0, outcome.err

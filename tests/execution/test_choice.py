@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
 from budgetformer import BudgetedSelfAttention, BudgetFormerConfig, BudgetFormerForSequenceClassification
@@ -244,3 +246,31 @@ def test_gradient_checkpointing_trains_with_auto() -> None:
         model(**make_batch([5, 3]), labels=torch.tensor([0, 2])).loss.backward()
         grads.append(model.budgetformer.layers[0].attention.qkv.weight.grad)
     torch.testing.assert_close(grads[0], grads[1])
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_any_model_on_any_batch_gives_the_same_packed_and_by_reference(data: st.DataObject) -> None:
+    """Odd sizes, one head, no heads, empty inputs, a budget for each input."""
+    heads, size = data.draw(st.sampled_from([1, 2, 3, 4, 8])), data.draw(st.sampled_from([1, 2, 3, 5, 8, 16]))
+    changes = {
+        "hidden_size": heads * size,
+        "num_attention_heads": heads,
+        "min_heads": data.draw(st.integers(0, 1)),
+        "position_embedding_type": "learned",
+        "pooling": data.draw(st.sampled_from(["mean", "first"])),
+        "selection": data.draw(st.sampled_from(["soft", "straight_through"])),
+        "norm_position": data.draw(st.sampled_from(["pre", "post"])),
+    }
+    lengths = data.draw(st.lists(st.integers(0, 12), min_size=1, max_size=8))
+    shares = st.sampled_from([1e-9, 0.2, 0.3, 0.5, 0.99, 1.0])
+    budget = data.draw(st.none() | shares | st.lists(shares, min_size=len(lengths), max_size=len(lengths)))
+    budget = torch.tensor(budget) if isinstance(budget, list) else budget
+    with torch.inference_mode():
+        fast, slow = (
+            make_model(execution, **changes)(**make_batch(lengths), budget=budget, output_budgets=True)
+            for execution in ("packed", "reference")
+        )
+    assert torch.equal(fast.kept, slow.kept)
+    assert fast.logits.isfinite().all()
+    torch.testing.assert_close(fast.logits, slow.logits, rtol=0, atol=1e-5)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from budgetformer import BudgetedSelfAttention
 from budgetformer.execution import TokenLayout, attend_first, packed
 from budgetformer.metering.macs import executed_macs
 
@@ -35,6 +36,18 @@ def test_it_is_the_first_row_of_the_whole(data: st.DataObject) -> None:
         short = attend_first(x, layout, weights, kept, gates)
     real = mask.any(dim=-1)
     torch.testing.assert_close(short[real], layout.first(whole)[real], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("execution", ["packed", "reference"])
+def test_a_layer_gives_first_tokens_by_every_execution(execution: str) -> None:
+    torch.manual_seed(0)
+    layer = BudgetedSelfAttention(hidden_size=16, num_heads=4, execution=execution).eval()
+    x, mask = torch.randn(3, 5, 16), torch.arange(5)[None] < torch.tensor([5, 1, 3])[:, None]
+    with torch.inference_mode():
+        whole, short = layer(x, mask), layer(x, mask, first_only=True)
+        torch.testing.assert_close(short.hidden, whole.hidden[:, 0], rtol=0, atol=1e-6)
+        with pytest.raises(ValueError, match="first_only gives no maps"):
+            layer(x, mask, first_only=True, need_maps=True)
 
 
 def test_gradients_are_refused() -> None:

@@ -37,9 +37,10 @@ def test_the_packed_mean_is_the_pooled_input(mask: Tensor) -> None:
     torch.testing.assert_close(layout.mean(layout.pack(x)), pooled_input(x, mask))
 
 
-@given(lengths=st.lists(st.integers(0, 5), min_size=1, max_size=6))
-def test_the_first_token_is_the_same_packed_and_padded(lengths: list[int]) -> None:
-    mask = torch.arange(5)[None] < torch.tensor(lengths)[:, None]
+@given(lengths=st.lists(st.integers(0, 5), min_size=1, max_size=6), padding=st.integers(0, 2))
+@example(lengths=[0], padding=0)
+def test_the_first_token_is_the_same_packed_and_padded(lengths: list[int], padding: int) -> None:
+    mask = torch.arange(max(lengths) + padding)[None] < torch.tensor(lengths)[:, None]
     layout, x = TokenLayout(mask, packed=True), tokens(mask)
     assert torch.equal(layout.first(layout.pack(x)), TokenLayout(mask).first(x))
 

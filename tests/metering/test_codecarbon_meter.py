@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -161,6 +162,24 @@ def test_two_meters_at_once_in_one_process() -> None:
         assert inner.energy.joules is not None
     assert outer.energy.joules is not None
     assert outer.energy.joules > inner.energy.joules > 0
+
+
+def test_meters_that_overlap_give_the_log_back_and_each_hears_why() -> None:
+    logger = logging.getLogger("codecarbon")
+
+    def state() -> tuple[object, ...]:
+        return logger.level, logger.handlers[:], logger.filters[:], logger.propagate
+
+    before = state()
+    first, second = EnergyMeter(), EnergyMeter()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert state() != before
+    second.__exit__(None, None, None)
+    assert state() == before
+    reasons = [meter.energy.how.partition("so a guess")[0] for meter in (first, second)]
+    assert reasons[0] == reasons[1]
 
 
 def counted(base: Path, *, before: str = "") -> dict[str, Any]:

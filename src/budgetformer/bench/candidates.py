@@ -25,14 +25,14 @@ AGAINST = ("dense", "hf", "onnxruntime")
 class BenchSettings:
     """What to compare, and how often.
 
-    precisions: formats of the model. heads: numbers of heads to ask for besides the learned budgets (None: all of
-    them). policy: a baseline policy that chooses the heads. against: "dense" (the reference execution, which computes
-    all heads), "hf" (a BERT of the same shape in ``transformers``, by its pipeline and by a plain loop),
-    "onnxruntime" (that BERT in ONNX Runtime, float32 and int8). batch_size: of those. rounds, warmup: of the timing.
-    latency_texts: how many texts are also sent alone; 0 for none.
+    precisions: formats to measure (None: of all classifiers). heads: numbers of heads to ask for besides the learned
+    budgets (None: all that can be kept). policy: a baseline policy that chooses the heads. against: "dense" (the
+    reference execution, which computes all heads), "hf" (a BERT of the same shape in ``transformers``, by its pipeline
+    and by a plain loop), "onnxruntime" (that BERT in ONNX Runtime, float32 and int8). batch_size: of those. rounds,
+    warmup: of the timing. latency_texts: how many texts are also sent alone; 0 for none.
     """
 
-    precisions: Sequence[str] = ("float32",)
+    precisions: Sequence[str] | None = None
     heads: Sequence[int] | None = None
     policy: Any = None
     against: Sequence[str] = AGAINST
@@ -46,6 +46,8 @@ class BenchSettings:
         for name in ("batch_size", "rounds", "warmup"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if self.latency_texts < 0:
+            raise ValueError(f"latency_texts must be 0 or above, got {self.latency_texts}")
         for name in self.against:
             if name not in AGAINST:
                 raise ValueError(f"against must name some of {', '.join(AGAINST)}, got {name!r}")
@@ -66,13 +68,14 @@ class Candidate:
 def ours(classifiers: Mapping[str, Classifier], settings: BenchSettings) -> list[Candidate]:
     """The model in each format, at its own budgets and at every number of heads, and its reference."""
     found = []
-    for precision, classifier in classifiers.items():
+    for precision in settings.precisions or classifiers:
+        classifier = classifiers[precision]
         all_heads = classifier.config.num_attention_heads
         suffix = "" if precision == "float32" else f", {precision}"
         asks: dict[str, tuple[int | None, dict[str, Any]]] = {}
         if classifier.config.budgeted:
             asks[f"own budgets{suffix}"] = None, {"policy": settings.policy}
-            for k in range(1, all_heads + 1) if settings.heads is None else settings.heads:
+            for k in possible_heads(classifier) if settings.heads is None else settings.heads:
                 name = f"{k} of {all_heads} heads{suffix}"
                 asks[name] = k, {"budget": k / all_heads, "policy": settings.policy}
         else:
@@ -81,11 +84,17 @@ def ours(classifiers: Mapping[str, Classifier], settings: BenchSettings) -> list
             found.append(Candidate(name=name, precision=precision, answer=_answer(classifier, ask), asked=asked))
     exact = classifiers.get("float32")
     if "dense" in settings.against and exact is not None:
-        twin = Classifier(model=copy.deepcopy(exact.model), tokenizer=exact.tokenizer)
+        twin = copy.copy(exact)
+        twin.model = copy.deepcopy(exact.model)
         twin.model.set_execution("reference")
         ask = {"policy": settings.policy} if exact.config.budgeted else {}
         found.append(Candidate(name=REFERENCE, precision="float32", answer=_answer(twin, ask), kind="reference"))
     return found
+
+
+def possible_heads(classifier: Classifier) -> range:
+    """The numbers of heads that a budget can ask for; fewer than ``min_heads`` are never kept."""
+    return range(max(1, classifier.config.min_heads), classifier.config.num_attention_heads + 1)
 
 
 def _answer(classifier: Classifier, ask: dict[str, Any]) -> Answer:
@@ -103,8 +112,9 @@ def peers(
     config, size = classifier.config, settings.batch_size
     lengths = np.array([len(ids) for ids in classifier.encode(list(inputs)).input_ids])
     arriving, sorted_ = (_padded_macs(classifier, some, size) for some in (lengths, np.sort(lengths)))
-    torch.manual_seed(settings.seed)
-    bert = dense_bert(config).to(classifier.model.device)
+    with torch.random.fork_rng(devices=[]):  # made on the CPU; the random state of the process stays as it is
+        torch.manual_seed(settings.seed)
+        bert = dense_bert(config).to(classifier.model.device)
     if "hf" in settings.against:
         for name, make in ((PIPELINE, pipeline_answer), (BATCHES, batched_answer)):
             answer = make(bert, classifier.tokenizer, batch_size=size)
@@ -113,8 +123,9 @@ def peers(
     if "onnxruntime" in settings.against:
         try:
             files = onnx_files(bert.cpu(), folder)
-        except ImportError as error:
-            skipped["onnxruntime"] = str(error)
+        except Exception as error:  # of the exporter or without the extra: the others are measured all the same
+            known = isinstance(error, ImportError)
+            skipped["onnxruntime"] = str(error) if known else f"the export failed: {type(error).__name__}: {error}"
             files = {}
         bert.to(classifier.model.device)
         for precision, file in files.items():

@@ -18,7 +18,7 @@ from ..answers import Pair, Prediction
 from ..inference import Classifier
 from ..metering.latency import Timing, interleaved, latencies
 from ..metering.memory import MemoryMeter
-from .candidates import REFERENCE, BenchSettings, Candidate, ours, peers
+from .candidates import REFERENCE, BenchSettings, Candidate, ours, peers, possible_heads
 from .peak import peak_job
 
 
@@ -82,9 +82,10 @@ def bench(
     if not inputs:
         raise ValueError("bench needs at least one text")
     first = next(iter(classifiers.values()))
+    possible = possible_heads(first)
     for k in settings.heads or ():
-        if not 1 <= k <= first.config.num_attention_heads:
-            raise ValueError(f"heads must lie between 1 and {first.config.num_attention_heads}, got {k}")
+        if k not in possible:
+            raise ValueError(f"heads must lie between {possible[0]} and {possible[-1]}, got {k}")
     with tempfile.TemporaryDirectory(prefix="budgetformer-bench-") as folder:
         others, skipped = peers(first, inputs, settings, Path(folder))
         candidates = [*ours(classifiers, settings), *others]
@@ -192,6 +193,10 @@ def _share_equal(answers: Sequence[Prediction], truth: Sequence[Prediction]) -> 
     return float(np.mean([a.label == b.label for a, b in zip(answers, truth, strict=True)]))
 
 
+def _asked(row: BenchRow) -> int:
+    return row.asked or 0
+
+
 def _notes(rows: Sequence[BenchRow], baseline: str | None) -> list[str]:
     """What is not gained, in words."""
     notes = []
@@ -204,7 +209,7 @@ def _notes(rows: Sequence[BenchRow], baseline: str | None) -> list[str]:
         if row.asked is not None:
             by_heads.setdefault(row.precision, []).append(row)
     for precision, some in by_heads.items():
-        few, many = some[0], some[-1]
+        few, many = min(some, key=_asked), max(some, key=_asked)
         if few is not many and few.quartiles[0] <= many.quartiles[1]:
             notes.append(f"In {precision}, {few.name} is not clearly faster than {many.name} on these texts.")
     return notes

@@ -27,8 +27,10 @@ def peak_job(*, width: int, intermediate: int, device: torch.device, precision: 
     """Products of ``(2048, width) @ (width, intermediate)``, to be timed in turn with what they are compared with.
 
     ``precision``: "float32", "bf16" or "int8" (products of integers alone, without scaling). Threads as set in torch.
-    Raises ValueError with the reason when the format cannot run.
+    Raises ValueError for another name, or with the reason when the format cannot run.
     """
+    if precision not in ("float32", "bf16", "int8"):
+        raise ValueError(f"precision must be float32, bf16 or int8, got {precision!r}")
     if precision == "int8":
         if reason := unsupported(device):
             raise ValueError(reason)

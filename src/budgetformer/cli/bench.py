@@ -79,7 +79,11 @@ def run(
     from .tables import show
     from .writing import check_target, write_json
 
+    formats = list(dict.fromkeys(precision or ["float32"]))
+    if "auto" in formats:
+        raise ValueError("--precision auto has no effect in a bench: name the formats that are to be measured")
     settings = BenchSettings(
+        precisions=formats,
         against=() if against == "none" else tuple(name.strip() for name in against.split(",") if name.strip()),
         batch_size=batch_size,
         rounds=rounds,
@@ -89,9 +93,7 @@ def run(
     for target in (json_file, figure):
         if target is not None:
             check_target(target, inputs=inputs)
-    formats = list(dict.fromkeys(precision or ["float32"]))
-    if "auto" in formats:
-        raise ValueError("--precision auto has no effect in a bench: name the formats that are to be measured")
+            inputs.append(target)
     wanted = [*formats, *(["float32"] if "dense" in settings.against and "float32" not in formats else [])]
     classifiers = {p: load_classifier(folder, device=device, precision=p, execution="auto") for p in wanted}
     texts = texts_of(

@@ -167,7 +167,7 @@ def _report(classifier: Classifier, figures: dict[str, Any]) -> None:
         same = figures["agreement"]
         rows.append(("same labels as float32", f"{same['labels']:.2%}"))
         heads = f"{same['heads']:.2%} of the choices, {same['head_sets']:.1%} of the sets of a layer"
-        rows.append(("same heads as float32", heads))
+        rows += [("same heads as float32", heads)] if config.budgeted else []
     show(figures_table(figures["data"], rows))
 
 

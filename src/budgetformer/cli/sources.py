@@ -104,8 +104,8 @@ def texts_of(
     )
     if not len(found.dataset):
         raise DataError(f"{found.source} has no rows")
-    step = max(1, len(found.dataset) // rows)
-    some = found.dataset.select(range(0, len(found.dataset), step)[:rows]).to_dict()
+    read, count = len(found.dataset), min(rows, len(found.dataset))
+    some = found.dataset.select([place * read // count for place in range(count)]).to_dict()
     if "pair" not in some:
         return [text or "" for text in some["text"]]
     return [Pair(a or "", b or "") for a, b in zip(some["text"], some["pair"], strict=True)]

@@ -8,13 +8,15 @@ chose a head, D width, d = D / H.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
 from .int8 import Int8HeadWeights
-from .layout import HeadWeights, TokenLayout
-from .packed import NAME, add_rows, require_inference, start_total
+from .layout import HeadOutputs, HeadWeights, TokenLayout
+from .packed import NAME, require_inference
 from .runs import Run, runs
 
 
@@ -30,23 +32,31 @@ def attend_first(
     An input without tokens gets the output bias. Raises RuntimeError when gradients are wanted.
     """
     require_inference(NAME, x, weights, gates_BH, dropout=0.0)
-    size = x.shape[-1] // weights.num_heads
-    total_BD = start_total(x, len(layout.lengths))
-    tokens, dtype = weights.prepare(x), x.dtype
-    firsts = weights.prepare(layout.first(x))
+    first_BD = layout.first(x)
+    return weights.combine(_by_run(x, first_BD, layout, weights, kept_BH, gates_BH), first_BD)
+
+
+def _by_run(
+    x_TD: Tensor,
+    first_BD: Tensor,
+    layout: TokenLayout,
+    weights: HeadWeights | Int8HeadWeights,
+    kept_BH: Tensor,
+    gates_BH: Tensor,
+) -> Iterator[HeadOutputs]:
+    size = x_TD.shape[-1] // weights.num_heads
+    tokens, firsts = weights.prepare(x_TD), weights.prepare(first_BD)
     for run in runs(kept_BH, layout):
-        inputs_p = torch.tensor([b for group in run.groups for b in group.inputs], device=x.device)
+        inputs_p = torch.tensor([b for group in run.groups for b in group.inputs], device=x_TD.device)
         for h in run.heads:
             start = 3 * size * h
             q_pd = weights.project(firsts, inputs_p, slice(start, start + size))
             kv_t = weights.project(tokens, run.index_t, slice(start + size, start + 3 * size))
             heads_pd = _attention(q_pd, kv_t.unflatten(1, (2, size)), run)
             gates_p1 = gates_BH[:, h].index_select(0, inputs_p).unsqueeze(-1)
-            heads = weights.prepare(heads_pd * gates_p1.to(heads_pd.dtype))
-            part_pD = weights.combine(heads, None, slice(size * h, size * (h + 1)))
-            dtype = part_pD.dtype
-            add_rows(total_BD, inputs_p, part_pD)
-    return weights.finish(total_BD).to(dtype)
+            gated_pd = heads_pd * gates_p1.to(heads_pd.dtype)
+            pieces: list[tuple[slice, slice | Tensor]] = [(slice(None), slice(size * h, size * (h + 1)))]
+            yield HeadOutputs(heads=gated_pd, index_t=inputs_p, pieces=pieces)
 
 
 def _attention(q_pd: Tensor, kv_t2d: Tensor, run: Run) -> Tensor:

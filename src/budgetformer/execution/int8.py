@@ -2,23 +2,28 @@
 
 ``x ≈ x_q · s_x`` with ``s_x = max|x| / 127`` of its row, ``W ≈ W_q · s_W`` with one ``s_W`` per output channel, so
 ``x Wᵀ + b ≈ (x_q W_qᵀ) · s_x · s_W + b``, where the product in brackets is exact in int32. Nothing is calibrated.
-Everything else (norms, softmax, gates, nets f and g, residuals, activation) stays in float. Inference on a CPU only.
+A token has one scale for a layer's input and one for the outputs of all its heads, so that no answer hangs on what it
+is batched with. Everything else (norms, softmax, gates, nets f and g, residuals, activation) stays in float. Inference
+on a CPU only.
 
 Legend: T tokens, D inputs, E outputs of a product, H heads, d = D / H.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from .layout import take
+from .layout import HeadOutputs, add_rows, take
 
 SMALLEST_SCALE = 1e-30
-"""Keeps a row of zeros (and no other) from a division by zero."""
+"""Keeps a row of zeros from a division by zero."""
+
+NO_REFERENCE = "int8 has no reference execution: use execution auto or packed"
 
 
 class Quantized(NamedTuple):
@@ -42,26 +47,47 @@ def unsupported(device: torch.device) -> str | None:
     return None if exact else f"torch {torch.__version__} multiplies 8-bit integers wrongly here; use float32 or bf16"
 
 
+def has_int8(model: nn.Module) -> bool:
+    """Whether layers of ``model`` were brought to int8."""
+    return any(isinstance(module, Int8Linear) for module in model.modules())
+
+
 def quantize_rows(x: Tensor) -> Quantized:
     """Every row of ``x`` (T, D) in int8 with its own scale; the error is at most half a step, ``max|x| / 254``."""
     x = x.float()
-    largest_T1 = torch.maximum(x.amax(dim=-1, keepdim=True), x.amin(dim=-1, keepdim=True).neg_())
-    scale_T1 = largest_T1.div_(127).clamp_(min=SMALLEST_SCALE)
-    return Quantized((x / scale_T1).round_().to(torch.int8), scale_T1)
+    scale_T1 = _largest(x).unsqueeze(-1).div_(127).clamp_(min=SMALLEST_SCALE)
+    return Quantized(_to_steps(x, scale_T1), scale_T1)
 
 
-def product(tokens: Quantized, weight_ED: Tensor) -> Tensor:
-    """``(x_q W_qᵀ) · s_x`` in float32, (T, E); the factor s_W is left to ``scaled``."""
-    return torch._int_mm(tokens.values, weight_ED.t()).float().mul_(tokens.scale)
+def _largest(x: Tensor) -> Tensor:
+    """``max|x|`` of every row, without a copy of x."""
+    return torch.maximum(x.amax(dim=-1), x.amin(dim=-1).neg_())
 
 
-def scaled(y_TE: Tensor, scale_E: Tensor, bias_E: Tensor | None) -> Tensor:
-    """``y · s_W + b``, in place."""
+def _to_steps(x: Tensor, scale_T1: Tensor) -> Tensor:
+    return (x / scale_T1).round_().to(torch.int8)
+
+
+def product(tokens: Quantized, weight_ED: Tensor, scale_E: Tensor, bias_E: Tensor | None) -> Tensor:
+    """``(x_q W_qᵀ) · s_x · s_W + b`` in float32, (T, E)."""
+    return scaled(whole_product(tokens.values, weight_ED).float(), tokens.scale, scale_E, bias_E)
+
+
+def whole_product(values: Tensor, weight_ED: Tensor) -> Tensor:
+    """``values Wᵀ`` of int8 values in int32, exact, (T, E)."""
+    if weight_ED.shape[1] == 1:  # torch 2.13 returns noise for a weight of one column
+        return values.int() * weight_ED.int().t()
+    return torch._int_mm(values, weight_ED.t())
+
+
+def scaled(sums_TE: Tensor, scale_T1: Tensor, scale_E: Tensor, bias_E: Tensor | None) -> Tensor:
+    """``sums · s_x · s_W + b``, in the memory of ``sums_TE``."""
+    y_TE = sums_TE.mul_(scale_T1)
     return y_TE.mul_(scale_E) if bias_E is None else torch.addcmul(bias_E, y_TE, scale_E, out=y_TE)
 
 
 class Int8Linear(nn.Module):
-    """A Linear layer in int8, made from a float one; no gradients. Buffers are not saved: the float weights are."""
+    """A Linear layer in int8, made from a float one; no gradients, and nothing that could be saved."""
 
     weight: Tensor
     scale: Tensor
@@ -79,12 +105,12 @@ class Int8Linear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """``x`` (…, in_features) to float32 (…, out_features)."""
         tokens = quantize_rows(x.reshape(-1, self.in_features))
-        return scaled(product(tokens, self.weight), self.scale, self.bias).unflatten(0, x.shape[:-1])
+        return product(tokens, self.weight, self.scale, self.bias).unflatten(0, x.shape[:-1])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Int8HeadWeights:
-    """``HeadWeights`` in int8: the input is quantised once for all heads, head outputs once per head and token."""
+    """``HeadWeights`` in int8: a token's input is quantised once for all heads, and so are the outputs of its heads."""
 
     num_heads: int
     qkv: Int8Linear
@@ -95,7 +121,7 @@ class Int8HeadWeights:
         return False
 
     def prepare(self, x_TD: Tensor) -> Any:
-        """The rows in int8: a layer's input once for all heads, the outputs of heads once per head and token."""
+        """The layer's input in int8."""
         return quantize_rows(x_TD)
 
     def project(self, tokens: Any, index_t: Tensor | None, rows: slice | Tensor) -> Tensor:
@@ -103,14 +129,28 @@ class Int8HeadWeights:
         if index_t is not None:
             tokens = Quantized(tokens.values.index_select(0, index_t), tokens.scale.index_select(0, index_t))
         bias = None if self.qkv.bias is None else take(self.qkv.bias, rows)
-        return scaled(product(tokens, take(self.qkv.weight, rows)), take(self.qkv.scale, rows), bias)
+        return product(tokens, take(self.qkv.weight, rows), take(self.qkv.scale, rows), bias)
 
-    def combine(self, heads: Any, rows: slice | None, columns: slice | Tensor) -> Tensor:
-        """As ``HeadWeights.combine``, in float32; the factor s_W, the same for all heads, waits for ``finish``."""
-        if rows is not None:
-            heads = Quantized(heads.values[rows], heads.scale[rows])
-        return product(heads, take(self.output.weight, columns, dim=1))
+    def combine(self, parts: Iterable[HeadOutputs], like_TD: Tensor) -> Tensor:
+        """As ``HeadWeights.combine``, in float32; holds all parts together.
 
-    def finish(self, total_TD: Tensor) -> Tensor:
-        """As ``HeadWeights.finish``."""
-        return scaled(total_TD, self.output.scale, self.output.bias)
+        All heads of a token share one scale. With a scale of its own for each part, the rounding would change with
+        the heads that happen to be computed together, and so with the batch.
+        """
+        parts = list(parts)
+        largest_T = like_TD.new_zeros(len(like_TD), dtype=torch.float32)
+        for part in parts:
+            largest_t = _largest(part.heads).float()
+            if part.index_t is None:
+                torch.maximum(largest_T, largest_t, out=largest_T)
+            else:
+                largest_T.scatter_reduce_(0, part.index_t, largest_t, "amax")
+        scale_T1 = largest_T.div_(127).clamp_(min=SMALLEST_SCALE).unsqueeze(-1)
+        sums_TD = torch.zeros_like(like_TD, dtype=torch.float32)
+        for part in parts:
+            scale_t1 = scale_T1 if part.index_t is None else scale_T1.index_select(0, part.index_t)
+            steps = _to_steps(part.heads, scale_t1)
+            for rows, columns in part.pieces:
+                sums_tD = whole_product(steps[rows], take(self.output.weight, columns, dim=1))
+                add_rows(sums_TD, None if part.index_t is None else part.index_t[rows], sums_tD)
+        return scaled(sums_TD, scale_T1, self.output.scale, self.output.bias)

@@ -5,6 +5,7 @@ Legend: B inputs, N tokens with padding, T real tokens of the whole batch, D wid
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,14 +19,26 @@ PIECE = 64
 
 
 @dataclass(frozen=True, kw_only=True)
+class HeadOutputs:
+    """Gated outputs of heads: row i of ``heads`` belongs to row ``index_t[i]`` of the result (None: to row i).
+
+    ``pieces`` are rows that share the same heads, with the columns of the output weight that belong to these.
+    """
+
+    heads: Tensor
+    index_t: Tensor | None
+    pieces: list[tuple[slice, slice | Tensor]]
+
+
+@dataclass(frozen=True, kw_only=True)
 class HeadWeights:
     """Weights of one layer, head-major: the rows of ``qkv_weight`` are q, k, v of head 0, then of head 1, and so on.
 
     ``qkv_weight`` (3D, D) and ``qkv_bias`` (3D,); ``output_weight`` (D, D) as (out, in), its columns head-major;
-    ``output_bias`` (D,). One head's weights are views, so nothing is copied to use a part of the heads.
+    ``output_bias`` (D,). One head's weights are views, so nothing is copied to use neighbouring heads.
 
-    ``prepare``, ``project``, ``combine`` and ``finish`` are what the packed path calls; other number formats bring
-    their own (``int8.Int8HeadWeights``).
+    ``prepare``, ``project`` and ``combine`` are what the packed path calls; other number formats bring their own
+    (``int8.Int8HeadWeights``).
     """
 
     num_heads: int
@@ -40,7 +53,7 @@ class HeadWeights:
         return any(w is not None and w.requires_grad for w in weights)
 
     def prepare(self, x_TD: Tensor) -> Any:
-        """What all products of the same rows share: here nothing."""
+        """What all products of a layer's input share: here nothing."""
         return x_TD
 
     def project(self, tokens: Any, index_t: Tensor | None, rows: slice | Tensor) -> Tensor:
@@ -49,16 +62,21 @@ class HeadWeights:
         bias = None if self.qkv_bias is None else take(self.qkv_bias, rows)
         return F.linear(x_tD, take(self.qkv_weight, rows), bias)
 
-    def combine(self, heads: Any, rows: slice | None, columns: slice | Tensor) -> Tensor:
-        """What some ``rows`` of prepared head outputs (None: all) add to the sum that ``finish`` takes, (t, D).
+    def combine(self, parts: Iterable[HeadOutputs], like_TD: Tensor) -> Tensor:
+        """``Σ heads W_columnsᵀ + b`` over all parts, (T, D) as ``like_TD``; summed in float32 or wider.
 
-        ``columns`` are those of the output weight that belong to them.
+        The parts are taken one by one, so that those of a generator are never held together.
         """
-        return F.linear(heads if rows is None else heads[rows], take(self.output_weight, columns, dim=1))
-
-    def finish(self, total_TD: Tensor) -> Tensor:
-        """From the sum over heads to the output, (T, D); the sum may be overwritten."""
-        return total_TD if self.output_bias is None else total_TD.add_(self.output_bias)
+        wide, dtype = torch.promote_types(like_TD.dtype, torch.float32), like_TD.dtype
+        total_TD = torch.zeros_like(like_TD, dtype=wide)
+        if self.output_bias is not None:
+            total_TD += self.output_bias
+        for part in parts:
+            for rows, columns in part.pieces:
+                share_tD = F.linear(part.heads[rows], take(self.output_weight, columns, dim=1))
+                dtype = share_tD.dtype
+                add_rows(total_TD, None if part.index_t is None else part.index_t[rows], share_tD)
+        return total_TD.to(dtype)
 
 
 def take(tensor: Tensor, part: slice | Tensor, *, dim: int = 0) -> Tensor:
@@ -66,6 +84,14 @@ def take(tensor: Tensor, part: slice | Tensor, *, dim: int = 0) -> Tensor:
     if isinstance(part, Tensor):
         return tensor.index_select(dim, part)
     return tensor[part] if dim == 0 else tensor[:, part]
+
+
+def add_rows(total_TD: Tensor, index_t: Tensor | None, part_tD: Tensor) -> None:
+    """``total[index] += part``; None for all rows."""
+    if index_t is None:
+        total_TD += part_tD
+    else:
+        total_TD.index_add_(0, index_t, part_tD.to(total_TD.dtype))
 
 
 class TokenLayout:
@@ -123,6 +149,8 @@ class TokenLayout:
 
     def first(self, x: Tensor) -> Tensor:
         """The first token of every input, (B, D); zeros for an input without tokens."""
+        if not self.mask_BN.shape[1]:
+            return x.new_zeros(len(self.mask_BN), x.shape[-1])
         if not self.packed:
             first_B11 = self.mask_BN.int().argmax(dim=-1)[:, None, None]
             first_BD = x.gather(1, first_B11.expand(-1, 1, x.shape[-1])).squeeze(1)

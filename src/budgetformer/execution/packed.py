@@ -14,6 +14,7 @@ rows (see ``runs``), p pairs or inputs of one length n, r neighbouring heads, D 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from itertools import pairwise
 
 import torch
@@ -21,7 +22,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .int8 import Int8HeadWeights
-from .layout import HeadWeights, TokenLayout, take
+from .layout import HeadOutputs, HeadWeights, TokenLayout, take
 from .runs import Group, Run, pair_order, runs
 
 NAME = "packed"
@@ -52,15 +53,15 @@ def attend(
     Raises RuntimeError when gradients are wanted or ``dropout`` is above 0.
     """
     require_inference(NAME, x, weights, gates_BH, dropout=dropout)
-    total_TD = start_total(x, len(x))
     maps = x.new_zeros(*kept_BH.shape, *layout.mask_BN.shape[1:] * 2, dtype=torch.float32) if need_maps else None
-    found = runs(kept_BH, layout, apart=not need_maps and 3 * x.shape[-1] ** 2 <= LARGEST_COPY * weights.num_heads)
+    small = 3 * x.shape[-1] ** 2 <= LARGEST_COPY * weights.num_heads
+    found = runs(kept_BH, layout, apart=small and not need_maps)
     gates = None if torch.equal(gates_BH, kept_BH.to(gates_BH.dtype)) else gates_BH
     if need_maps or sum(len(run.groups) for run in found) <= weights.num_heads or len(found) == 1:
-        dtype = _by_run(x, layout, weights, gates, found, total_TD, maps)
+        parts = _by_run(x, layout, weights, gates, found, maps)
     else:
-        dtype = _by_length(x, layout, weights, kept_BH, gates, total_TD)
-    return weights.finish(total_TD).to(dtype), maps
+        parts = _by_length(x, layout, weights, kept_BH, gates)
+    return weights.combine(parts, x), maps
 
 
 def require_inference(
@@ -72,26 +73,17 @@ def require_inference(
         raise RuntimeError(f"{name} execution {INFERENCE_ONLY}")
 
 
-def start_total(x: Tensor, rows: int) -> Tensor:
-    """Zeros of float32 or wider, (rows, D): what the heads' shares are added to."""
-    return torch.zeros(rows, x.shape[-1], dtype=torch.promote_types(x.dtype, torch.float32), device=x.device)
-
-
 def _by_run(
     x: Tensor,
     layout: TokenLayout,
     weights: HeadWeights | Int8HeadWeights,
     gates_BH: Tensor | None,
     found: list[Run],
-    total_TD: Tensor,
     maps: Tensor | None,
-) -> torch.dtype:
-    """Run by run; one attention call per run and length. Adds to ``total_TD``; returns the dtype of the output.
-
-    ``gates_BH`` None: all kept gates are 1.
-    """
+) -> Iterator[HeadOutputs]:
+    """Run by run; one attention call per run and length. ``gates_BH`` None: all kept gates are 1."""
     size = x.shape[-1] // weights.num_heads
-    tokens, dtype = weights.prepare(x), x.dtype
+    tokens = weights.prepare(x)
     for run in found:
         qkv = weights.project(tokens, run.index_t, run.part(3 * size)).unflatten(1, (-1, 3, size))
         outputs = [_attention(qkv, run, group, layout, maps) for group in run.groups]
@@ -100,10 +92,8 @@ def _by_run(
             input_t = layout.input_T if run.index_t is None else layout.input_T.index_select(0, run.index_t)
             gates_tr = take(gates_BH, run.part(1), dim=1).index_select(0, input_t)
             heads_trd = heads_trd * gates_tr.unsqueeze(-1).to(heads_trd.dtype)
-        part_tD = weights.combine(weights.prepare(heads_trd.flatten(1)), None, run.part(size))
-        dtype = part_tD.dtype
-        add_rows(total_TD, run.index_t, part_tD)
-    return dtype
+        pieces = [(slice(None), run.part(size))]
+        yield HeadOutputs(heads=heads_trd.flatten(1), index_t=run.index_t, pieces=pieces)
 
 
 def _by_length(
@@ -112,40 +102,25 @@ def _by_length(
     weights: HeadWeights | Int8HeadWeights,
     kept_BH: Tensor,
     gates_BH: Tensor | None,
-    total_TD: Tensor,
-) -> torch.dtype:
+) -> Iterator[HeadOutputs]:
     """Head by head, but one attention call per length for the pairs of all heads. Otherwise as ``_by_run``."""
     size = x.shape[-1] // weights.num_heads
     order = pair_order(kept_BH, layout)
-    ends = list(pairwise(order.bounds))
-    tokens, dtype = weights.prepare(x), x.dtype
+    tokens = weights.prepare(x)
+    rows_H = [slice(start, stop) for start, stop in pairwise(order.bounds)]
+    chosen = [h for h, rows in enumerate(rows_H) if rows.stop > rows.start]
     projected = [
-        weights.project(tokens, order.tokens_P[start:stop], slice(3 * size * h, 3 * size * (h + 1)))
-        for h, (start, stop) in enumerate(ends)
-        if stop > start
+        weights.project(tokens, order.tokens_P[rows_H[h]], slice(3 * size * h, 3 * size * (h + 1))) for h in chosen
     ]
     qkv_P = torch.cat(projected).index_select(0, order.by_length_P)
     heads_Pd = torch.cat([_pairs_attention(qkv_P[g.rows], g, size) for g in order.groups])
     heads_Pd = heads_Pd.index_select(0, order.by_head_P)
     if gates_BH is not None:
-        head_P = torch.repeat_interleave(torch.tensor([stop - start for start, stop in ends], device=x.device))
+        head_P = torch.cat([torch.full((rows_H[h].stop - rows_H[h].start,), h, device=x.device) for h in chosen])
         gates_P = gates_BH[layout.input_T.index_select(0, order.tokens_P), head_P]
         heads_Pd = heads_Pd * gates_P.unsqueeze(-1).to(heads_Pd.dtype)
-    heads = weights.prepare(heads_Pd)
-    for h, (start, stop) in enumerate(ends):
-        if stop > start:
-            part_tD = weights.combine(heads, slice(start, stop), slice(size * h, size * (h + 1)))
-            dtype = part_tD.dtype
-            add_rows(total_TD, order.tokens_P[start:stop], part_tD)
-    return dtype
-
-
-def add_rows(total_TD: Tensor, index_t: Tensor | None, part_tD: Tensor) -> None:
-    """``total[index] += part``; None for all rows."""
-    if index_t is None:
-        total_TD += part_tD
-    else:
-        total_TD.index_add_(0, index_t, part_tD.to(total_TD.dtype))
+    pieces: list[tuple[slice, slice | Tensor]] = [(rows_H[h], slice(size * h, size * (h + 1))) for h in chosen]
+    yield HeadOutputs(heads=heads_Pd, index_t=order.tokens_P, pieces=pieces)
 
 
 def _pairs_attention(qkv_P: Tensor, group: Group, size: int) -> Tensor:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import logging
 import tempfile
+import threading
 import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 COUNTERS = {"intel_rapl": "RAPL", "windows_emi": "Energy Meter Interface"}
 """Modes of CodeCarbon's processor meter that read an energy counter; all others start from a rated power."""
@@ -119,22 +120,33 @@ def _watts(kwh: float, data: Any) -> str:
     return f"{kwh * JOULES_PER_KWH / data.duration:.1f} W"
 
 
-class _Silence(logging.Filter):
-    """Keeps CodeCarbon's log off the screen while it works and remembers its warnings; ``end`` undoes everything."""
+class _Silence:
+    """Keeps CodeCarbon's log off the screen while it works and remembers its warnings; ``end`` undoes everything.
+
+    Meters may overlap, in threads or one inside the other: each hears all, and the last one gives the logger back.
+    """
+
+    _lock = threading.Lock()
+    _open: ClassVar[list[_Silence]] = []
+    _before: ClassVar[tuple[int, list[logging.Handler], bool]]
 
     def __init__(self) -> None:
-        super().__init__()
         self._said: list[str] = []
         self._problem: BaseException | None = None
         self._logger = logging.getLogger("codecarbon")
-        self._before = self._logger.level, self._logger.handlers[:], self._logger.propagate
-        self._logger.addFilter(self)
+        with self._lock:
+            if not self._open:
+                _Silence._before = self._logger.level, self._logger.handlers[:], self._logger.propagate
+                self._logger.addFilter(_Silence._hear)
+            self._open.append(self)
 
-    def filter(self, record: logging.LogRecord) -> bool:
-        if record.levelno >= logging.WARNING:
-            self._said.append(" ".join(record.getMessage().split()))
-        if record.exc_info:
-            self._problem = record.exc_info[1]
+    @staticmethod
+    def _hear(record: logging.LogRecord) -> bool:
+        for silence in tuple(_Silence._open):
+            if record.levelno >= logging.WARNING:
+                silence._said.append(" ".join(record.getMessage().split()))
+            if record.exc_info:
+                silence._problem = record.exc_info[1]
         return False
 
     @property
@@ -150,7 +162,11 @@ class _Silence(logging.Filter):
         return f': "{found.partition(". ")[0].rstrip(".")}"' if found else ""
 
     def end(self) -> None:
-        """Give the logger back as it was."""
-        self._logger.removeFilter(self)
-        level, self._logger.handlers, self._logger.propagate = self._before
-        self._logger.setLevel(level)
+        """Give the logger back as it was, unless another meter is still at work."""
+        with self._lock:
+            if self in self._open:
+                self._open.remove(self)
+                if not self._open:
+                    self._logger.removeFilter(_Silence._hear)
+                    level, self._logger.handlers, self._logger.propagate = self._before
+                    self._logger.setLevel(level)
