@@ -183,7 +183,8 @@ class BudgetedSelfAttention(nn.Module):
             x, layout, budget=budget, max_budget=max_budget, rescale_gates=rescale_gates, policy=policy, keys=keys
         )
         if decision is None:
-            gates_BH = torch.ones(layout.mask_BN.shape[0], self.num_heads, device=x.device)  # len() would freeze it in exports
+            # Not len(…), a Python number, which would fix the number of inputs of an exported graph.
+            gates_BH = torch.ones(layout.mask_BN.shape[0], self.num_heads, device=x.device)
             kept_BH = gates_BH.bool()
         else:
             kept_BH, gates_BH = decision.kept_BH, decision.gates_BH

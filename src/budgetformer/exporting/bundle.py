@@ -30,7 +30,9 @@ class SourceModule:
     def read(cls, name: str) -> SourceModule:
         """From the installed package."""
         place = files(PACKAGE).joinpath(*name.split("."))
-        file = place.joinpath("__init__.py") if place.is_dir() else files(PACKAGE).joinpath(f"{name.replace('.', '/')}.py")
+        file = (
+            place.joinpath("__init__.py") if place.is_dir() else files(PACKAGE).joinpath(f"{name.replace('.', '/')}.py")
+        )
         return cls(name=name, text=file.read_text(encoding="utf-8"))
 
     @cached_property
@@ -102,11 +104,10 @@ def _final_names(modules: list[SourceModule]) -> dict[tuple[str, str], str]:
     counts = Counter(name for module in modules for name in module.defined)
     counts.update(name for name in counts if hasattr(builtins, name))
     counts.update({module.short for module in modules})
-    logger = {"logger"}
     result = {}
     for module in modules:
         for name in module.defined:
-            clash = counts[name] > 1 and name not in logger
+            clash = counts[name] > 1
             plain = name.lstrip("_")
             result[module.name, name] = f"{'_' * (len(name) - len(plain))}{module.short}_{plain}" if clash else name
     if len(set(result.values())) != len(result):
@@ -154,15 +155,17 @@ def _section(
             else:
                 found = {a.name: _resolved(modules, final, origin, a.name) for a in node.names}
                 renamed |= {name: where for name, where in found.items() if where != name}
-        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            gone |= set(range(node.lineno, (node.end_lineno or 0) + 1))
-        elif place == 0 and ast.get_docstring(module.tree) is not None:
+        elif (place == 0 and ast.get_docstring(module.tree)) or _names_all(node):
             gone |= set(range(node.lineno, (node.end_lineno or 0) + 1))
     lines = _renamed(module, {old: new for old, new in renamed.items() if old != new})
     body = "\n".join(line for number, line in enumerate(lines, start=1) if number not in gone).strip("\n")
     docstring = (ast.get_docstring(module.tree) or "").splitlines()
     comment = "\n".join(f"# {line}".rstrip() for line in docstring)
     return f"{comment}\n\n\n{body}".rstrip()
+
+
+def _names_all(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
 
 
 def _resolved(modules: dict[str, SourceModule], final: dict[tuple[str, str], str], origin: str, name: str) -> str:
@@ -186,6 +189,8 @@ def _renamed(module: SourceModule, names: dict[str, str]) -> list[str]:
     lines = module.text.splitlines()
     places: list[tuple[int, int, str]] = []
     for node in ast.walk(module.tree):
+        if isinstance(node, ast.ImportFrom) and node.level and node not in module.tree.body:
+            raise ValueError(f"{module.name}, line {node.lineno}: an import of the package inside a block")
         if isinstance(node, ast.Name) and node.id in names:
             places.append((node.lineno, node.col_offset, node.id))
         elif isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in names:

@@ -34,7 +34,7 @@ def require_onnx() -> None:
         import onnxscript  # noqa: F401
     except ImportError as problem:
         raise ValueError(
-            f"the ONNX format needs pip install 'budgetformer[onnx]' ({problem}); the check of the file runs in ONNX Runtime"
+            f"the ONNX format needs pip install 'budgetformer[onnx]', also for the check of the file ({problem})"
         ) from problem
 
 

@@ -37,7 +37,7 @@ class HeadSets:
         return tuple(tuple(sorted(ranking[: self.heads])) for ranking in self.rankings)
 
     def policies(self) -> tuple[method.Policy, ...]:
-        """The same choice for a call of the model or a ``Classifier``: ``budget=sets.budget, policy=sets.policies()``."""
+        """The same choice for the model or a ``Classifier``: call it with ``budget=sets.budget, policy=…`` of these."""
         return tuple(method.static_policy(list(ranking)) for ranking in self.rankings)
 
 
@@ -54,8 +54,8 @@ def measure_head_sets(classifier: Classifier, inputs: Sequence[str | Pair], *, b
         raise ValueError("a fixed set of heads is chosen from relevance measured on texts: give at least one")
     own = classifier(list(inputs))
     asked = classifier(list(inputs), budget=budget, details=True)
-    use_LH = np.mean([answer.kept for answer in asked], axis=0)
-    relevance_LH = np.mean([answer.relevance for answer in asked], axis=0)
+    use_LH = np.mean(np.stack([answer.kept for answer in asked if answer.kept is not None]), axis=0)
+    relevance_LH = np.mean(np.stack([a.relevance for a in asked if a.relevance is not None]), axis=0)
     rankings = [np.lexsort((-relevance_H, -use_H)) for use_H, relevance_H in zip(use_LH, relevance_LH, strict=True)]
     share_B = torch.tensor([budget], dtype=torch.float64)
     sets = HeadSets(

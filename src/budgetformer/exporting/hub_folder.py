@@ -61,7 +61,7 @@ class HubExport:
 
 
 def export_hub(folder: str | Path, output: str | Path) -> HubExport:
-    """Write the model of ``folder`` to the new or empty folder ``output``, with its own code and a full ``config.json``.
+    """Write the model of ``folder`` to the new or empty folder ``output``, with its own code and a full configuration.
 
     Weights and tokenizer are copied byte for byte. The folder is written aside; the code in it is loaded and must give
     the logits of the model, and then it is renamed. Raises ValueError when ``output`` is in use or the logits differ.

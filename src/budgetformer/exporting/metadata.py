@@ -18,9 +18,7 @@ CUT_OUT = "the same for every input; the others are not in the graph"
 NO_CHOICE = "all heads, full attention"
 
 
-def metadata(
-    classifier: Classifier, *, folder: Path, sets: HeadSets | None, checked: Verification
-) -> dict[str, str]:
+def metadata(classifier: Classifier, *, folder: Path, sets: HeadSets | None, checked: Verification) -> dict[str, str]:
     """``metadata_props`` of the file, by name; values that are not one word or number are JSON."""
     config = classifier.config
     names = classifier.labels
@@ -67,7 +65,9 @@ def metadata(
             "fixed_heads_from_texts": sets.texts,
             "fixed_heads_same_labels": sets.same_labels,
         }
-    return {k: v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for k, v in found.items() if v is not None}
+    return {
+        k: v if isinstance(v, str) else json.dumps(v, ensure_ascii=False) for k, v in found.items() if v is not None
+    }
 
 
 def _digest(folder: Path) -> str:

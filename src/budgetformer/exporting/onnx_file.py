@@ -17,12 +17,18 @@ from .head_sets import HeadSets, measure_head_sets
 from .metadata import metadata
 from .verification import Verification, verify
 
-TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt", "added_tokens.json")
+TOKENIZER_FILES = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "vocab.txt",
+    "added_tokens.json",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnnxExport:
-    """``file`` and the ``tokenizer`` files beside it, the ``bytes`` of the file, what was ``checked``, ``sets`` or None."""
+    """``file`` and its ``bytes``, the ``tokenizer`` files beside it, what was ``checked``; ``sets`` of fixed heads."""
 
     file: Path
     tokenizer: tuple[Path, ...]
@@ -54,7 +60,9 @@ def export_onnx(
     folder, output = Path(folder), Path(output)
     check_onnx_output(folder, output, overwrite=overwrite)
     if budget is not None and not texts:
-        raise ValueError(f"budget {budget} needs texts, from which the fixed set of heads is chosen: give some of yours")
+        raise ValueError(
+            f"budget {budget} needs texts, from which the fixed set of heads is chosen: give some of yours"
+        )
     classifier = Classifier.from_pretrained(folder, device="cpu")
     sets = None if budget is None else measure_head_sets(classifier, texts, budget=budget)
     model = classifier.model if sets is None else with_fixed_heads(classifier.model, sets)

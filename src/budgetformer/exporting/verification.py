@@ -64,7 +64,9 @@ def verify(
         if expected.kept is not None:
             chosen |= {row.tobytes() for row in expected.kept.cpu().numpy()}
     if not inputs:
-        raise ValueError("every input that was tried has two heads of nearly equal worth, so the file cannot be checked")
+        raise ValueError(
+            "every input that was tried has two heads of nearly equal worth, so the file cannot be checked"
+        )
     return Verification(inputs=inputs, head_sets=len(chosen), difference=difference)
 
 
