@@ -36,7 +36,10 @@ logging.disable_progress_bar()
 
 @pytest.mark.parametrize(
     "changes",
-    [{"selection": "soft", "pooling": "first"}, {"segments": True, "position_embedding_type": "learned"}],
+    [
+        {"segments": True, "position_embedding_type": "learned"},
+        pytest.param({"selection": "soft", "pooling": "first"}, marks=pytest.mark.slow),
+    ],
     ids=str,
 )
 def test_it_answers_alike_in_a_process_without_the_package(tmp_path: Path, changes: dict) -> None:

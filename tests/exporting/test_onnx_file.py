@@ -17,6 +17,7 @@ from budgetformer.exporting.verification import TOLERANCE, random_batches, verif
 from ..conftest import WORDS, sentences
 from ..model_folders import NAMES, make_folder
 from .onnx_at_hand import Runtime, read
+from .varied import varied_folder
 
 TEXTS = [text for text, _ in sentences(40, labels=list(WORDS))]
 ODD = ["", "a", "GOOD Film", "[SEP] good [CLS]", "café " * 3, "very " * 200, "\u200b", "日本"]
@@ -24,7 +25,7 @@ ODD = ["", "a", "GOOD Film", "[SEP] good [CLS]", "café " * 3, "very " * 200, "\
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_folder(tmp_path_factory.mktemp("runs") / "model", max_position_embeddings=80)
+    return varied_folder(tmp_path_factory.mktemp("runs") / "model")
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +115,7 @@ def test_a_file_that_answers_otherwise_is_noticed(folder: Path, done: OnnxExport
     for weight in graph.graph.initializer:
         if "relevance_net.bias" in weight.name:
             values = onnx.numpy_helper.to_array(weight)
-            weight.CopyFrom(onnx.numpy_helper.from_array(values + np.array([30, 0, 0, 0], values.dtype), weight.name))
+            weight.CopyFrom(onnx.numpy_helper.from_array(values + 30 * np.eye(8, dtype=values.dtype)[0], weight.name))
     onnx.save(graph, str(tmp_path / "other.onnx"))
     with pytest.raises(ValueError, match=r"differs from the model on \d+ of .* no file was written"):
         verify(tmp_path / "other.onnx", classifier)
@@ -184,8 +185,7 @@ def test_every_kind_of_model_is_exported_whole(tmp_path: Path, changes: dict[str
 @pytest.mark.slow
 @pytest.mark.parametrize("selection", ["straight_through", "soft"])
 def test_a_fixed_set_of_heads_is_all_that_the_file_holds(tmp_path: Path, selection: str) -> None:
-    sizes = {"hidden_size": 64, "num_attention_heads": 8, "initializer_range": 0.1}
-    folder = make_folder(tmp_path / "model", selection=selection, **sizes)
+    folder = varied_folder(tmp_path / "model", selection=selection, initializer_range=0.1)
     (tmp_path / "all").mkdir()
     whole = export_onnx(folder, tmp_path / "all" / "model.onnx")
     fixed = export_onnx(folder, tmp_path / "fixed.onnx", budget=0.25, texts=TEXTS)

@@ -15,13 +15,15 @@ from ..answers import Pair
 from ..configuration import BudgetFormerConfig
 from ..data.encoding import collate
 from ..inference import Classifier
+from ..method import ROUNDING_TOLERANCE
 from .graph import input_names
 from .head_sets import HeadSets
 
 TOLERANCE = 1e-4
 """Largest difference of a logit between the file and the model."""
-NEAR = 1e-4
-"""An input whose choice hangs on less than this is left out: rounding may choose another head of equal worth."""
+NEAR_HEADS, NEAR_RELEVANCE = 5e-6, 1e-3
+"""An input is left out when its choice hangs on less than this: on a fraction of a head in ``s · H``, or on a relative
+difference of relevance between the last head that is kept and the next. There rounding decides."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,16 +127,16 @@ def _text_batches(classifier: Classifier, texts: Sequence[str | Pair]) -> list[d
 
 
 def _clear(output: Any, config: BudgetFormerConfig) -> np.ndarray:
-    """Whether no choice of an input hangs on rounding: neither its budgets nor its last heads; exact ties are clear."""
+    """Whether no choice of an input hangs on rounding, neither how many heads nor which; exact ties are clear."""
     if output.budgets is None:
         return np.ones(len(output.logits), dtype=bool)
     heads = config.num_attention_heads
-    wanted_BL = output.budgets.double().cpu().numpy() * heads
-    clear_BL = (np.abs(wanted_BL - np.round(wanted_BL)) > NEAR) | (config.fixed_budget is not None)
+    wanted_BL = output.budgets.double().cpu().numpy() * heads + ROUNDING_TOLERANCE
+    step_BL = np.round(wanted_BL)
+    edge_BL = (np.abs(wanted_BL - step_BL) < NEAR_HEADS) & (step_BL > config.min_heads)
     falling_BLH = -np.sort(-output.relevance.double().cpu().numpy(), axis=-1)
     k_BL = output.heads.cpu().numpy()
     last_BL = np.take_along_axis(falling_BLH, np.maximum(k_BL - 1, 0)[..., None], -1)[..., 0]
     next_BL = np.take_along_axis(falling_BLH, np.minimum(k_BL, heads - 1)[..., None], -1)[..., 0]
-    near_BL = (last_BL != next_BL) & (last_BL - next_BL < NEAR * last_BL)
-    underflow_BL = (last_BL == 0) & (k_BL < heads)
-    return (clear_BL & ~near_BL & ~underflow_BL).all(axis=-1)
+    near_BL = (last_BL != next_BL) & (last_BL - next_BL < NEAR_RELEVANCE * last_BL)
+    return ~(edge_BL & (config.fixed_budget is None) | near_BL).any(axis=-1)
