@@ -65,3 +65,19 @@ def test_mistakes_are_refused_before_any_work(
     ):
         assert said in here.mistake(*arguments), arguments
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_the_page_shows_how_a_file_is_used(
+    here: Here, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "exported").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert here("export", model, "--format", "onnx", "--output", "exported/news.onnx").code == 0
+    page = (Path(__file__).parent.parent.parent / "docs" / "export.md").read_text(encoding="utf-8")
+    shown = next(block for block in page.split("```") if block.startswith("python\n# not run: needs exported"))
+    here.capsys.readouterr()
+    exec(shown.removeprefix("python\n"), {})
+    texts = ["Shares rose after the report.", "The striker scored twice."]
+    labels = [answer.label for answer in Classifier.from_pretrained(model, device="cpu")(texts)]
+    assert here.capsys.readouterr().out.strip() == str(labels)

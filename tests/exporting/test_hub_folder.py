@@ -93,7 +93,7 @@ def test_the_folder_is_whole_and_says_what_it_is(tmp_path: Path) -> None:
     done = export_hub(folder, tmp_path / "hub")
     assert {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"} <= set(done.files)
     assert {"configuration_budgetformer.py", "modeling_budgetformer.py", "README.md"} <= set(done.files)
-    assert not list(tmp_path.glob("*.partial"))
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["hub", "model"]
     card = (tmp_path / "hub" / "README.md").read_text(encoding="utf-8")
     assert card.startswith("---\nlibrary_name: transformers\ntags:\n- custom_code\n- a\n---\n# Card\n")
     assert "trust_remote_code=True" in card

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -213,3 +214,21 @@ def test_a_file_that_does_not_pass_the_check_does_not_get_its_name(
         export_onnx(folder, tmp_path / "model.onnx")
     assert list(tmp_path.iterdir()) == []
     assert "torchvision" not in capfd.readouterr().err
+
+
+@pytest.mark.slow
+def test_a_fixed_set_of_heads_is_faster(tmp_path: Path) -> None:
+    sizes = {"hidden_size": 256, "intermediate_size": 256, "max_position_embeddings": 256, "min_heads": 0}
+    folder = varied_folder(tmp_path / "model", **sizes)
+    runtimes = []
+    for name, options in (("all", {}), ("one", {"budget": 0.125, "texts": TEXTS})):
+        (tmp_path / name).mkdir()
+        runtimes.append(Runtime(export_onnx(folder, tmp_path / name / "model.onnx", **options).file))
+    ids = np.ones((4, 256), dtype=np.int64)
+    seconds: list[list[float]] = [[], []]
+    for _ in range(9):
+        for runtime, times in zip(runtimes, seconds, strict=True):
+            started = time.perf_counter()
+            runtime.run(input_ids=ids, attention_mask=ids)
+            times.append(time.perf_counter() - started)
+    assert min(seconds[1]) < 0.7 * min(seconds[0])

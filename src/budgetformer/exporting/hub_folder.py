@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -69,8 +70,8 @@ def export_hub(folder: str | Path, output: str | Path) -> HubExport:
     folder, output = check_folder(folder), Path(output)
     check_hub_output(output)
     classifier = Classifier.from_pretrained(folder, device="cpu")
-    aside = output.with_name(f"{output.name}.partial")
-    shutil.rmtree(aside, ignore_errors=True)
+    place = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=output.absolute().parent))
+    aside = place / output.name
     try:
         aside.mkdir()
         for file in [*folder.glob("*.safetensors*"), *folder.glob("*token*.json"), *folder.glob("vocab.txt")]:
@@ -90,7 +91,7 @@ def export_hub(folder: str | Path, output: str | Path) -> HubExport:
     except OSError as problem:
         raise OSError(f"cannot write {output} ({problem.strerror or problem})") from problem
     finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        shutil.rmtree(place, ignore_errors=True)
     return HubExport(folder=output, files=tuple(sorted(file.name for file in output.iterdir())), inputs=inputs)
 
 

@@ -73,5 +73,7 @@ def metadata(classifier: Classifier, *, folder: Path, sets: HeadSets | None, che
 def _digest(folder: Path) -> str:
     digest = hashlib.sha256()
     for file in sorted(folder.glob("*.safetensors")):
-        digest.update(file.read_bytes())
+        with open(file, "rb") as stream:
+            while piece := stream.read(1 << 20):
+                digest.update(piece)
     return digest.hexdigest()

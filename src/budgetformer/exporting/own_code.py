@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import textwrap
 
 from ..version import __version__
 from .bundle import PACKAGE, SourceModule, bundle
@@ -83,7 +84,8 @@ def _header(what: str, modules: tuple[str, ...] | list[str]) -> str:
     digest = hashlib.sha256("\0".join(source.text for source in sources).encode()).hexdigest()
     said = [
         f"Made by {PACKAGE} {__version__} with `{PACKAGE} export DIR --format hub`. Do not edit: change the sources.",
-        f"Sources: {', '.join(modules)} of the package {PACKAGE}; SHA-256 of their text {digest}.",
+        *textwrap.wrap(f"Sources, of the package {PACKAGE}: {', '.join(modules)}.", 116),
+        f"SHA-256 of their text: {digest}",
         "",
         *LICENCE.splitlines(),
     ]
