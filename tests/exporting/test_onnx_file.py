@@ -11,6 +11,7 @@ import onnx
 import pytest
 import torch
 
+import budgetformer
 from budgetformer import Classifier, Pair
 from budgetformer.exporting import OnnxExport, export_onnx
 from budgetformer.exporting.verification import TOLERANCE, random_batches, verify
@@ -87,6 +88,8 @@ def test_the_file_says_what_it_is(done: OnnxExport, runtime: Runtime) -> None:
     assert said["inputs"] == "text"
     assert "computes all heads" in said["heads"]
     assert read(said, "opset") == 18
+    assert str(Path(budgetformer.__file__).parent.parent).encode() not in done.file.read_bytes()
+    assert b"site-packages" not in done.file.read_bytes()
     graph = onnx.load(str(done.file))
     assert [(entry.domain, entry.version) for entry in graph.opset_import if entry.domain == ""] == [("", 18)]
     assert [d.dim_param for given in graph.graph.input for d in given.type.tensor_type.shape.dim] == [

@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from ..configuration import BudgetFormerConfig
 from ..modeling import BudgetFormerForSequenceClassification
+from ..version import __version__
 
 OPSET = 18
 """Version of the ONNX operators that the graph uses."""
@@ -77,6 +78,7 @@ def write_graph(model: BudgetFormerForSequenceClassification, file: Path, *, fix
             verbose=False,
             custom_translation_table={torch.ops.aten.sort.stable: _sort_stable()},
         )
+    _strip(file)
 
 
 class _Graph(nn.Module):
@@ -89,6 +91,19 @@ class _Graph(nn.Module):
     def forward(self, *tensors: Tensor) -> tuple[Tensor, ...]:
         output: Any = self.model(*tensors, output_budgets="heads" in self.outputs)
         return tuple(output[name] for name in self.outputs)
+
+
+def _strip(file: Path) -> None:
+    """Take out what the exporter says about every node: lines of source code and where it lies on this machine."""
+    import onnx
+
+    model = onnx.load(str(file))
+    graph = model.graph
+    for part in (model, graph, *graph.node, *graph.initializer, *graph.value_info, *graph.input, *graph.output):
+        part.ClearField("metadata_props")
+        part.ClearField("doc_string")
+    model.producer_name, model.producer_version = "budgetformer", __version__
+    onnx.save(model, str(file))
 
 
 def _sort_stable() -> Any:

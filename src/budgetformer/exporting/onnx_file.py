@@ -71,7 +71,6 @@ def export_onnx(
         write_graph(model, aside, fixed=sets is not None)
         checked = verify(aside, classifier, texts, sets=sets)
         graph = onnx.load(str(aside))
-        graph.producer_name = "budgetformer"
         onnx.helper.set_model_props(graph, metadata(classifier, folder=folder, sets=sets, checked=checked))
         onnx.save(graph, str(aside))
         onnx.checker.check_model(str(aside))
