@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,11 +45,11 @@ class Prediction:
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What may be asked of a call: a budget or a cap in (0, 1], a baseline policy, the layers' details."""
+    """What may be asked of a call: a budget or a cap in (0, 1], a baseline policy (one, or one per layer), details."""
 
     budget: float | None = None
     max_budget: float | None = None
-    policy: Policy | None = None
+    policy: Policy | Sequence[Policy] | None = None
     rescale_gates: bool = False
     details: bool = False
 
@@ -58,7 +59,8 @@ class Request:
             is_number = isinstance(value, numbers.Real) and not isinstance(value, bool)
             if value is not None and not (is_number and 0 < value <= 1):
                 raise ValueError(f"{name} must be one number in (0, 1], got {value!r}")
-        if self.policy is not None and not callable(self.policy):
+        policies = self.policy if isinstance(self.policy, Sequence) else [self.policy]
+        if self.policy is not None and not (policies and all(map(callable, policies))):
             raise ValueError(f"policy must be a function such as those of budgetformer.baselines, got {self.policy!r}")
         if self.budget is not None and self.max_budget is not None:
             raise ValueError(f"give budget ({self.budget}) or max_budget ({self.max_budget}), not both")

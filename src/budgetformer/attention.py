@@ -186,7 +186,8 @@ class BudgetedSelfAttention(nn.Module):
             x, layout, budget=budget, max_budget=max_budget, rescale_gates=rescale_gates, policy=policy, keys=keys
         )
         if decision is None:
-            gates_BH = torch.ones(len(layout.mask_BN), self.num_heads, device=x.device)
+            # Not len(…), a Python number, which would fix the number of inputs of an exported graph.
+            gates_BH = torch.ones(layout.mask_BN.shape[0], self.num_heads, device=x.device)
             kept_BH = gates_BH.bool()
         else:
             kept_BH, gates_BH = decision.kept_BH, decision.gates_BH
@@ -212,7 +213,7 @@ class BudgetedSelfAttention(nn.Module):
             pooled_BD = self._pool(x, layout)
             scores_BH = _in_float32(self.relevance_net, pooled_BD)
             if self.budget_net is None:
-                budget_B = pooled_BD.new_full((len(pooled_BD),), float(self.fixed_budget or 0.0))
+                budget_B = pooled_BD.new_full((pooled_BD.shape[0],), float(self.fixed_budget or 0.0))
             else:
                 budget_B = method.budget(_in_float32(self.budget_net, pooled_BD).squeeze(-1))
             progress = (self.progress or 0.0) if self.training else 1.0

@@ -12,7 +12,7 @@ straight-through selection and the price on the budget are ours.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -159,6 +159,11 @@ Policy = Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
 """A baseline: (share_B, scores_BH, keys_B) -> the same two, changed. ``keys_B`` identifies the inputs."""
 
 
+def policy_of(policy: Policy | Sequence[Policy] | None, layer: int) -> Policy | None:
+    """The policy of a layer, where ``policy`` is one for all layers or one for each."""
+    return policy[layer] if isinstance(policy, Sequence) else policy
+
+
 def decide(
     budget_B: Tensor,
     scores_BH: Tensor,
@@ -181,7 +186,7 @@ def decide(
     num_heads = scores_BH.shape[-1]
     share_B = requested_budget(budget_B, asked, max_budget)
     if policy is not None:
-        keys_B = torch.arange(len(share_B), device=share_B.device) if keys_B is None else keys_B
+        keys_B = torch.arange(share_B.shape[0], device=share_B.device) if keys_B is None else keys_B
         share_B, scores_BH = policy(share_B, scores_BH, keys_B)
     relevance_BH = relevance(scores_BH, tau)
     ranks_BH = ranks(scores_BH)

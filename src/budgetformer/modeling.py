@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -47,7 +48,7 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         *,
-        policy: method.Policy | None = None,
+        policy: method.Policy | Sequence[method.Policy] | None = None,
         need_maps: bool = False,
         pooled_only: bool = False,
         **request: Any,
@@ -58,6 +59,8 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
         layer computes the first tokens alone and ``states`` ends before it.
         """
         check_length(input_ids, self.config.max_position_embeddings)
+        if isinstance(policy, Sequence) and len(policy) != len(self.layers):
+            raise ValueError(f"policy must be one or one per layer ({len(self.layers)}), got {len(policy)}")
         mask_BN = input_ids != self.config.pad_token_id if attention_mask is None else attention_mask.bool()
         gradients = self.training or gradients_wanted(self.parameters())
         x = self.embeddings(input_ids, token_type_ids, mask_BN)
@@ -75,7 +78,12 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
         for index, layer in enumerate(self.layers):
             keys = None if keys_B is None else keys_B + index * 1_000_003
             first_only = shortcut and index == len(self.layers) - 1
-            extra = {"policy": policy, "keys": keys, "need_maps": need_maps, "first_only": first_only}
+            extra = {
+                "policy": method.policy_of(policy, index),
+                "keys": keys,
+                "need_maps": need_maps,
+                "first_only": first_only,
+            }
             x, decision, layer_maps = layer(x, layout, {**request, **extra})
             states.append(x)
             decisions.append(decision)
@@ -115,14 +123,14 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
         budget: float | Tensor | None = None,
         max_budget: float | Tensor | None = None,
         rescale_gates: bool = False,
-        policy: method.Policy | None = None,
+        policy: method.Policy | Sequence[method.Policy] | None = None,
         output_budgets: bool = False,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
         **kwargs: Any,
     ) -> BudgetFormerModelOutput | tuple[Any, ...]:
-        """Encode a batch. ``budget`` and ``max_budget`` as in ``method``.
+        """Encode a batch. ``budget``, ``max_budget`` and ``policy`` (one, or one per layer) as in ``method``.
 
         ``attention_mask`` is 1 at real tokens; without it, these are the tokens other than ``pad_token_id``.
         """
@@ -200,7 +208,7 @@ class BudgetFormerForSequenceClassification(BudgetFormerPreTrainedModel):
         budget: float | Tensor | None = None,
         max_budget: float | Tensor | None = None,
         rescale_gates: bool = False,
-        policy: method.Policy | None = None,
+        policy: method.Policy | Sequence[method.Policy] | None = None,
         output_budgets: bool = False,
         output_attentions: bool | None = None,
         output_hidden_states: bool | None = None,
@@ -208,7 +216,7 @@ class BudgetFormerForSequenceClassification(BudgetFormerPreTrainedModel):
         return_dict: bool | None = None,
         **kwargs: Any,
     ) -> BudgetFormerClassifierOutput | tuple[Any, ...]:
-        """Classify a batch; ``attention_mask`` and the budgets as in ``BudgetFormerModel.forward``.
+        """Classify a batch; ``attention_mask``, budgets and policy as in ``BudgetFormerModel.forward``.
 
         ``labels`` (B,) are class indices, -100 for rows without one. The loss in training is
         ``task + α(t)·budget + λ·price + β(t)·entropy``, in evaluation the task loss alone.

@@ -21,14 +21,16 @@ finally:
 """
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["train", "--help"], ["predict", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["train", "--help"], ["predict", "--help"], ["export", "--help"], ["--version"]]
+)
 def test_help_imports_neither_torch_nor_transformers(arguments: list[str]) -> None:
     outcome = there(*arguments, entry=[sys.executable, "-c", SHOW_MODULES])
     assert outcome.code == 0
     assert outcome.err.strip() == "[]"
 
 
-@pytest.mark.parametrize("command", ["train", "evaluate", "predict", "cost", "demo", "doctor"])
+@pytest.mark.parametrize("command", ["train", "evaluate", "predict", "export", "cost", "demo", "doctor"])
 def test_help_of_a_command_ends_with_examples(command: str, here: Here) -> None:
     outcome = here(command, "--help")
     assert outcome.code == 0

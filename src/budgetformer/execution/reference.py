@@ -32,18 +32,19 @@ def attend(
 
     Returns the output (B, N, D) and, when ``need_maps``, the attention maps (B, H, N, N), all zero for closed
     heads and at padding. An input without real tokens attends to nothing: its heads give exactly zero, and so
-    do their gradients. ``dropout`` acts on the attention weights.
+    do their gradients. ``dropout`` acts on the attention weights. ``weights`` may hold a part of the layer's heads.
     """
     if not isinstance(weights, HeadWeights):
         raise RuntimeError("a model in int8 is for inference with packed tokens: it has no gradients and no reference")
-    batch, length, width = x.shape
+    batch, length, _ = x.shape
     heads = weights.num_heads
+    size = weights.qkv_weight.shape[0] // (3 * heads)
     qkv = F.linear(x, weights.qkv_weight, weights.qkv_bias)
-    q, k, v = qkv.view(batch, length, heads, 3, width // heads).permute(3, 0, 2, 1, 4)
+    q, k, v = qkv.view(batch, length, heads, 3, size).permute(3, 0, 2, 1, 4)
     real_B1 = layout.mask_BN.any(dim=-1, keepdim=True)
     attended_B11N = (layout.mask_BN | ~real_B1)[:, None, None, :]
     if need_maps:
-        scores = (q @ k.transpose(-1, -2)).float() / math.sqrt(width // heads)
+        scores = (q @ k.transpose(-1, -2)).float() / math.sqrt(size)
         maps = torch.softmax(scores.masked_fill(~attended_B11N, -math.inf), dim=-1)
         per_head = F.dropout(maps, dropout, training=dropout > 0).to(v.dtype) @ v
         seen = layout.mask_BN[:, None, :, None] & kept_BH[:, :, None, None] & real_B1[:, None, None]
