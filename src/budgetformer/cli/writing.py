@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any
 
 from ..data.unicode import require_writable_name
 
@@ -32,11 +32,11 @@ def partial_name(path: Path) -> Path:
 
 
 @contextmanager
-def written_aside(path: Path) -> Iterator[TextIO]:
-    """A text file that gets its name at the end of the block, and is removed when the block fails."""
+def written_aside(path: Path, *, binary: bool = False) -> Iterator[IO[Any]]:
+    """A file of text (or bytes) that gets its name at the end of the block, and is removed when the block fails."""
     aside = partial_name(path)
     try:
-        with open(aside, "w", encoding="utf-8", newline="") as file:
+        with open(aside, "wb") if binary else open(aside, "w", encoding="utf-8", newline="") as file:
             yield file
         os.replace(aside, path)
     except OSError as problem:
