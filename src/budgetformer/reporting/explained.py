@@ -189,13 +189,13 @@ def pictures(explained: Explanation, shown: Shown, *, everywhere: bool = False) 
 
 
 _GRID = (
-    "Relevance p is what the layer gives each of its heads (a row sums to 100%); the framed heads ran. At the right: the "
-    "learned budget s, and the number of heads that ran. The others were not computed for the answer."
+    "Relevance p is what the layer gives each of its heads (a row sums to 100%); the framed heads ran. At the right: "
+    "the learned budget s, and the number of heads that ran. The others were not computed for the answer."
 )
 _GRID_DENSE = "This model has full attention: every head runs for every text, and none has a relevance."
 _MAPS = (
     "Row: the token that attends; column: the token it attends to. Below a head's number its attention entropy. Orange "
-    "frame: the head ran. Grey, dashed: it did not; its map was computed for this picture only and is not part of the "
+    "frame: the head ran. Grey and dashed: it did not; its map was computed for this picture only and is not part of the "
     "answer. One colour scale for all layers."
 )
 
@@ -263,7 +263,7 @@ def _repeated(text: str) -> str:
 
 def _head(explained: Explanation, layer: int, head: int) -> str:
     relevance = "" if explained.relevance_LH is None else f", p {explained.relevance_LH[layer, head]:.0%}"
-    return f"head {head}{relevance}" + ("" if explained.kept_LH[layer, head] else ", did not run")
+    return f"head {head}{relevance}" + ("" if explained.kept_LH[layer, head] else ", not run")
 
 
 def _entropy(explained: Explanation, nats: float, *, unit: str = "") -> str:
@@ -271,4 +271,3 @@ def _entropy(explained: Explanation, nats: float, *, unit: str = "") -> str:
         return NONE
     share = float(explained.as_share(nats))
     return f"{nats:.2f}{unit}" + ("" if math.isnan(share) else f" ({share:.0%})")
-

@@ -105,7 +105,7 @@ def maps_of_a_layer(maps: Sequence[HeadMap], tokens: Sequence[str], *, title: st
     rows = math.ceil(len(maps) / columns)
     columns = math.ceil(len(maps) / rows)
     size = min((WIDTH - margin) / columns - 0.06, 1.5 * size)
-    figure = new_figure(1.35 + margin + rows * (size + 0.5))
+    figure = new_figure(2.5 + 2 * margin + rows * (size + 0.6))  # too high: what is not used is taken off below
     grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
     image = None
     for index, axes in enumerate(grid.flat):
@@ -127,12 +127,24 @@ def maps_of_a_layer(maps: Sequence[HeadMap], tokens: Sequence[str], *, title: st
         label = "share of a token's attention"
         figure.colorbar(image, ax=grid, label=label, orientation="horizontal", aspect=50, shrink=0.6, pad=0.02)
     set_title(figure, title)
+    _take_off_what_is_empty(figure, grid)
     return figure
+
+
+def _take_off_what_is_empty(figure: Figure, grid: np.ndarray) -> None:
+    """Square maps that the width limits leave room above and below: the figure shrinks by that."""
+    figure.draw_without_rendering()
+    height = figure.get_size_inches()[1]
+    empty = sum(
+        min(axes.get_position(original=True).height - axes.get_position().height for axes in row if axes.get_visible())
+        for row in grid
+    )
+    figure.set_figheight(height * (1 - max(empty, 0.0)))
 
 
 def _frame(axes: Axes, head: HeadMap) -> None:
     """Solid and orange around a head that ran, dashed and grey around one that did not."""
-    axes.set_title(f"{head.title}\n{head.subtitle}", fontsize=FONT - 0.5, color="black" if head.kept else GREY)
+    axes.set_title(f"{head.title}\n{head.subtitle}", fontsize=FONT - 1, color="black" if head.kept else GREY)
     for spine in axes.spines.values():
         spine.set_visible(True)
         spine.set_color(VERMILLION if head.kept else GREY)
