@@ -195,8 +195,8 @@ _GRID = (
 _GRID_DENSE = "This model has full attention: every head runs for every text, and none has a relevance."
 _MAPS = (
     "Row: the token that attends; column: the token it attends to. Below a head's number its attention entropy. Orange "
-    "frame: the head ran. Grey and dashed: it did not; its map was computed for this picture only and is not part of the "
-    "answer. One colour scale for all layers."
+    "frame: the head ran. Grey and dashed: it did not; its map was computed for this picture only and is no part of "
+    "the answer. One colour scale for all layers."
 )
 
 
@@ -239,7 +239,7 @@ def png(explained: Explanation, shown: Shown) -> bytes:
         whole.paste(image, (0, top))
         top += image.height
     sink = io.BytesIO()
-    whole.save(sink, "PNG", dpi=(DOTS_PER_INCH, DOTS_PER_INCH), optimize=True)
+    whole.save(sink, "PNG", dpi=(DOTS_PER_INCH, DOTS_PER_INCH))
     return sink.getvalue()
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
 from matplotlib.patches import Rectangle
+from matplotlib.textpath import text_to_path
 
 from .heads import MOST_NUMBERS, TALLEST
 from .style import FONT, GREY, HEAT, VERMILLION, WIDTH, new_figure, set_title, shortened, styled
@@ -17,10 +20,10 @@ from .style import FONT, GREY, HEAT, VERMILLION, WIDTH, new_figure, set_title, s
 LABEL_FONT = 7
 """Points: of the tokens beside a map, still readable in print."""
 
-LABEL_LINE = 8.6
+LABEL_LINE = 8.0
 """Points from one token's label to the next."""
 
-LABEL_COLUMNS = 14
+LABEL_COLUMNS = 12
 """Letters of a token's label; what is longer ends in an ellipsis."""
 
 MOST_COLUMNS = 4
@@ -29,8 +32,11 @@ MOST_COLUMNS = 4
 LIGHT = "Blues"
 """Colours of a map: white is no attention, so that the many small values cost no ink."""
 
-NARROWEST = 1.45
-"""Inches of a map, so that its title has room."""
+NARROWEST, WIDEST = 1.4, 2.2
+"""Inches of a map: its title has room, and a map of few tokens does not fill the page."""
+
+GAP, HEADING = 0.08, 0.38
+"""Inches between two maps, and for the two lines above each."""
 
 MOST_TOKENS = int((WIDTH - 1.0) * 72 / LABEL_LINE)
 """Tokens that one map can label on a page's width."""
@@ -99,47 +105,48 @@ def maps_of_a_layer(maps: Sequence[HeadMap], tokens: Sequence[str], *, title: st
     if not 1 <= count <= MOST_TOKENS:
         raise ValueError(f"tokens must be 1 to {MOST_TOKENS}, as many as labels have room for, got {count}")
     labels = [shortened(token, LABEL_COLUMNS) for token in tokens]
-    margin = 0.1 + 0.062 * max(map(len, labels))
-    size = max(NARROWEST, count * LABEL_LINE / 72)
-    columns = max(1, min(MOST_COLUMNS, len(maps), int((WIDTH - margin) / (size + 0.06))))
+    title = textwrap.fill(title, 70)
+    longest = max(map(_inches, labels))
+    left, below = longest + 0.35, longest + 0.3
+    columns = max(
+        1, min(MOST_COLUMNS, len(maps), int((WIDTH - left) / (max(NARROWEST, count * LABEL_LINE / 72) + GAP)))
+    )
+    columns = math.ceil(len(maps) / math.ceil(len(maps) / columns))
     rows = math.ceil(len(maps) / columns)
-    columns = math.ceil(len(maps) / rows)
-    size = min((WIDTH - margin) / columns - 0.06, 1.5 * size)
-    figure = new_figure(2.5 + 2 * margin + rows * (size + 0.6))  # too high: what is not used is taken off below
-    grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+    size = min((WIDTH - left) / columns - GAP, max(WIDEST, count * LABEL_LINE / 72))
+    top = 0.15 + 0.2 * (title.count("\n") + 1)
+    height = top + rows * (HEADING + size + below) + 0.65
+    figure = Figure(figsize=(WIDTH, height))  # places are in inches, so that no layout has to be searched for
     image = None
-    for index, axes in enumerate(grid.flat):
-        if index >= len(maps):
-            axes.set_visible(False)
-            continue
-        head = maps[index]
-        image = axes.imshow(head.map_NN, cmap=LIGHT, vmin=0, vmax=high, interpolation="nearest", aspect="equal")
+    for index, head in enumerate(maps):
+        row, column = divmod(index, columns)
+        bottom = height - top - row * (HEADING + size + below) - HEADING - size
+        axes = _axes(figure, left + column * (size + GAP), bottom, size, size)
+        image = axes.imshow(head.map_NN, cmap=LIGHT, vmin=0, vmax=high, interpolation="nearest", aspect="auto")
         _frame(axes, head)
-        ticks = range(count)
-        axes.set_xticks(ticks, labels=labels, rotation=90, fontsize=LABEL_FONT)
-        axes.set_yticks(ticks, labels=labels, fontsize=LABEL_FONT)
-        axes.tick_params(length=0, pad=1.5, labelleft=index % columns == 0, labelbottom=index + columns >= len(maps))
-        if index % columns == 0:
-            axes.set_ylabel("from this token …", fontsize=LABEL_FONT + 1)
-        if index + columns >= len(maps):
-            axes.set_xlabel("… to this one", fontsize=LABEL_FONT + 1)
+        axes.set_xticks(range(count), labels=labels, rotation=90, fontsize=LABEL_FONT)
+        axes.set_yticks(range(count) if column == 0 else [], labels=labels if column == 0 else [], fontsize=LABEL_FONT)
+        axes.tick_params(length=0, pad=1.5)
+        axes.set_xlabel("… to this token", fontsize=LABEL_FONT + 1, labelpad=2)
+        if column == 0:
+            axes.set_ylabel("from this token …", fontsize=LABEL_FONT + 1, labelpad=2)
     if image is not None:
-        label = "share of a token's attention"
-        figure.colorbar(image, ax=grid, label=label, orientation="horizontal", aspect=50, shrink=0.6, pad=0.02)
-    set_title(figure, title)
-    _take_off_what_is_empty(figure, grid)
+        bar = _axes(figure, left, 0.48, WIDTH - left - 0.8, 0.1)
+        figure.colorbar(image, cax=bar, label="share of a token's attention", orientation="horizontal")
+    figure.suptitle(title, x=0.01, y=1 - 0.08 / height, ha="left", va="top")
     return figure
 
 
-def _take_off_what_is_empty(figure: Figure, grid: np.ndarray) -> None:
-    """Square maps that the width limits leave room above and below: the figure shrinks by that."""
-    figure.draw_without_rendering()
-    height = figure.get_size_inches()[1]
-    empty = sum(
-        min(axes.get_position(original=True).height - axes.get_position().height for axes in row if axes.get_visible())
-        for row in grid
-    )
-    figure.set_figheight(height * (1 - max(empty, 0.0)))
+def _axes(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
+    """Axes at a place that is given in inches."""
+    whole = figure.get_size_inches()
+    return figure.add_axes((left / whole[0], bottom / whole[1], width / whole[0], height / whole[1]))
+
+
+def _inches(label: str) -> float:
+    """How long a token's label is."""
+    font = FontProperties(family=["DejaVu Sans"], size=LABEL_FONT)
+    return text_to_path.get_text_width_height_descent(label, font, ismath=False)[0] / 72
 
 
 def _frame(axes: Axes, head: HeadMap) -> None:
