@@ -70,7 +70,7 @@ def run(
     from ..inference import Pair
     from ..reporting.explained import TOKENS_SHOWN, page, png, tokens_shown
     from .models import effective_budgets, load_classifier, model_files
-    from .writing import check_target, written_aside
+    from .writing import check_target, write_bytes, written_aside
 
     inputs = model_files(folder)
     check_target(output, inputs=inputs)
@@ -89,8 +89,7 @@ def run(
     explained = explain(classifier, item, heads=heads, **request)
     shown = tokens_shown(explained, tokens or TOKENS_SHOWN)
     if output.suffix.lower() == ".png":
-        with written_aside(output, binary=True) as file:
-            file.write(png(explained, shown))
+        write_bytes(output, png(explained, shown))
     else:
         with written_aside(output) as file:
             file.write(page(explained, shown, model=folder.resolve().name))
