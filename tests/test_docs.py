@@ -26,7 +26,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NOT_RUN = "# not run"
-CHEAP = ("predict", "evaluate", "cost", "doctor")
+CHEAP = ("predict", "evaluate", "explain", "cost", "doctor")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,9 +16,9 @@ FILES = sorted(SOURCE.rglob("*.py"))
 LEVELS = [
     {"version", "configuration", "method"},
     {"execution", "metering", "data", "objective", "model_folder", "locking", "windows"},
-    {"attention", "outputs", "layers", "pretrained", "modeling", "registration", "precision", "answers"},
+    {"attention", "outputs", "layers", "pretrained", "modeling", "registration", "precision", "answers", "explanation"},
     {"reporting", "inference", "baselines"},
-    {"evaluation", "agreement", "bench"},
+    {"evaluation", "agreement", "bench", "explaining"},
     {"training"},
     {"demo", "exporting"},
     {"cli"},
@@ -35,6 +35,7 @@ ARROWS = {
     ("registration", "modeling"),
     ("precision", "modeling"),
     ("agreement", "evaluation"),
+    ("explanation", "answers"),
 }
 ROOT = {"__init__", "__main__"}
 """The package itself names its parts lazily and ``python -m budgetformer`` starts the command line."""

@@ -19,8 +19,10 @@ _HOME = {
     "BudgetedSelfAttention": "attention",
     "BudgetSchedule": "training",
     "Classifier": "inference",
+    "Explanation": "explanation",
     "Pair": "inference",
     "Prediction": "inference",
+    "explain": "explaining",
     "train": "training",
 }
 __all__ = [*_HOME, "__version__"]

@@ -34,10 +34,22 @@ def partial_name(path: Path) -> Path:
 @contextmanager
 def written_aside(path: Path) -> Iterator[TextIO]:
     """A text file that gets its name at the end of the block, and is removed when the block fails."""
+    with _aside(path) as aside, open(aside, "w", encoding="utf-8", newline="") as file:
+        yield file
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """The bytes, whole or not at all."""
+    with _aside(path) as aside:
+        aside.write_bytes(data)
+
+
+@contextmanager
+def _aside(path: Path) -> Iterator[Path]:
+    """Where to write; it gets its name when the block, and what was opened in it, ends well."""
     aside = partial_name(path)
     try:
-        with open(aside, "w", encoding="utf-8", newline="") as file:
-            yield file
+        yield aside
         os.replace(aside, path)
     except OSError as problem:
         raise OSError(f"cannot write {path} ({problem.strerror or problem})") from problem

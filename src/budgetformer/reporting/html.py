@@ -46,17 +46,19 @@ def write_report(
     intro: Sequence[str],
     tables: Sequence[Table],
     figures: Sequence[Picture],
+    appendix: Sequence[Table] = (),
     notes: Sequence[str] = (),
 ) -> Path:
     """Write the report to ``path`` and return it; the file appears complete or not at all.
 
-    ``intro`` are paragraphs, ``notes`` the points of a list at the end; both plain text. Everything is escaped.
+    ``intro`` are paragraphs, ``notes`` the points of a list at the end; both plain text. ``appendix`` are tables that
+    say in numbers what the pictures show. Everything is escaped.
     Raises ValueError when ``path`` is a folder, OSError with the path when it cannot be written.
     """
     path = Path(path)
     if path.is_dir():
         raise ValueError(f"report {path} is a folder; give the name of a file, such as {path / 'report.html'}")
-    page = render(title=title, intro=intro, tables=tables, figures=figures, notes=notes)
+    page = render(title=title, intro=intro, tables=tables, figures=figures, appendix=appendix, notes=notes)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
     aside = Path(name)
@@ -76,6 +78,7 @@ def render(
     intro: Sequence[str],
     tables: Sequence[Table],
     figures: Sequence[Picture],
+    appendix: Sequence[Table] = (),
     notes: Sequence[str] = (),
 ) -> str:
     """The page as text; see ``write_report``."""
@@ -107,6 +110,9 @@ def render(
             f"<figcaption>{escape(picture.caption)}</figcaption>",
             "</figure>",
         ]
+    if appendix:
+        tables_of_pictures = (f'<div class="scroll">{table.to_html()}</div>' for table in appendix)
+        parts += ["<h2>The pictures as tables</h2>", *tables_of_pictures]
     if notes:
         items = [f"<li>{escape(note)}</li>" for note in _listed("notes", notes)]
         parts += ["<h2>Notes</h2>", "<ul>", *items, "</ul>"]

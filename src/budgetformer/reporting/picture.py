@@ -52,6 +52,11 @@ def data_uri(figure: Figure) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(image).decode('ascii')}"
 
 
+def readable_anywhere(text: str) -> str:
+    """``text``, or its code points (``U+4F60 …``) where a picture without text, such as a PNG, could not show it."""
+    return " ".join(f"U+{ord(c):04X}" for c in text) if _lacks(text) else text
+
+
 def _saved(figure: Figure, kind: str, **options: object) -> bytes:
     sink = io.BytesIO()
     figure.savefig(sink, format=kind, **options)  # type: ignore[arg-type]
