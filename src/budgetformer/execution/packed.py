@@ -17,10 +17,10 @@ import math
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
+from . import local
 from .int8 import Int8HeadWeights
-from .layout import HeadWeights, TokenLayout
+from .layout import EVERYWHERE, HeadWeights, Reach, TokenLayout
 from .runs import Group, Run, pair_order, runs
 
 NAME = "packed"
@@ -39,6 +39,7 @@ def attend(
     kept_BH: Tensor,
     gates_BH: Tensor,
     *,
+    reach: Reach = EVERYWHERE,
     dropout: float = 0.0,
     need_maps: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
@@ -54,9 +55,9 @@ def attend(
     found = runs(kept_BH, layout)
     gates = None if torch.equal(gates_BH, kept_BH.to(gates_BH.dtype)) else gates_BH
     if need_maps or sum(len(run.groups) for run in found) <= weights.num_heads or len(found) == 1:
-        dtype = _by_run(x, layout, weights, gates, found, total_TD, maps)
+        dtype = _by_run(x, layout, weights, gates, found, total_TD, maps, reach)
     else:
-        dtype = _by_length(x, layout, weights, kept_BH, gates, total_TD)
+        dtype = _by_length(x, layout, weights, kept_BH, gates, total_TD, reach)
     return total_TD.to(dtype), maps
 
 
@@ -83,6 +84,7 @@ def _by_run(
     found: list[Run],
     total_TD: Tensor,
     maps: Tensor | None,
+    reach: Reach,
 ) -> torch.dtype:
     """Run by run; one attention call per run and length. Adds to ``total_TD``; returns the dtype of the output.
 
@@ -92,8 +94,8 @@ def _by_run(
     tokens, dtype = weights.prepare(x), x.dtype
     for run in found:
         qkv = weights.project(tokens, run.index_t, slice(3 * size * run.first, 3 * size * run.end))
-        qkv = qkv.unflatten(1, (-1, 3, size))
-        heads_trd = torch.cat([_attention(qkv, run, group, layout, maps) for group in run.groups])
+        qkv = _turned(qkv.unflatten(1, (-1, 3, size)), layout, reach, run.index_t)
+        heads_trd = torch.cat([_attention(qkv, run, group, layout, maps, reach) for group in run.groups])
         if gates_BH is not None:
             input_t = layout.input_T if run.index_t is None else layout.input_T.index_select(0, run.index_t)
             gates_tr = gates_BH[:, run.first : run.end].index_select(0, input_t)
@@ -111,6 +113,7 @@ def _by_length(
     kept_BH: Tensor,
     gates_BH: Tensor | None,
     total_TD: Tensor,
+    reach: Reach,
 ) -> torch.dtype:
     """Head by head, but one attention call per length for the pairs of all heads. Otherwise as ``_by_run``."""
     size = x.shape[-1] // weights.num_heads
@@ -122,7 +125,10 @@ def _by_length(
         if stop > start
     ]
     qkv_P = torch.cat(projected).index_select(0, order.by_length_P)
-    heads_Pd = torch.cat([_pairs_attention(qkv_P[g.rows], g, size) for g in order.groups])
+    if reach.rotary_theta is not None:
+        token_P = order.tokens_P.index_select(0, order.by_length_P)
+        qkv_P = _turned(qkv_P.unflatten(1, (1, 3, size)), layout, reach, token_P)
+    heads_Pd = torch.cat([_pairs_attention(qkv_P[g.rows], g, size, reach) for g in order.groups])
     heads_Pd = heads_Pd.index_select(0, order.by_head_P)
     for h, (start, stop) in enumerate(zip(order.bounds[:-1], order.bounds[1:], strict=True)):
         if stop == start:
@@ -145,19 +151,29 @@ def add_rows(total_TD: Tensor, index_t: Tensor | None, part_tD: Tensor) -> None:
         total_TD.index_add_(0, index_t, part_tD.to(total_TD.dtype))
 
 
-def _pairs_attention(qkv_P: Tensor, group: Group, size: int) -> Tensor:
+def _turned(qkv: Tensor, layout: TokenLayout, reach: Reach, index_t: Tensor | None) -> Tensor:
+    """(t, r, 3, d) with queries and keys turned by the places of the tokens ``index_t``; None: of all."""
+    if reach.rotary_theta is None:
+        return qkv
+    return torch.cat([layout.turn(qkv[:, :, :2], reach, index_t), qkv[:, :, 2:]], dim=2)
+
+
+def _pairs_attention(qkv_P: Tensor, group: Group, size: int, reach: Reach) -> Tensor:
     """Attention of all pairs of one length, (p·n, d)."""
     q, k, v = qkv_P.view(group.count, 1, group.length, 3, size).unbind(3)
-    return F.scaled_dot_product_attention(q, k, v).flatten(0, 2)
+    return local.attention(q, k, v, reach.window).flatten(0, 2)
 
 
-def _attention(qkv: Tensor, run: Run, group: Group, layout: TokenLayout, maps: Tensor | None) -> Tensor:
+def _attention(qkv: Tensor, run: Run, group: Group, layout: TokenLayout, maps: Tensor | None, reach: Reach) -> Tensor:
     """Attention of every pair of a run with one length, (p·n, r, d); fills ``maps`` when they are wanted."""
     q, k, v = qkv[group.rows].unflatten(0, (group.count, group.length)).permute(3, 0, 2, 1, 4)
     if maps is None:
-        per_head = F.scaled_dot_product_attention(q, k, v)
+        per_head = local.attention(q, k, v, reach.window)
     else:
         scores = (q @ k.transpose(-1, -2)).float() / math.sqrt(q.shape[-1])
+        if reach.window is not None:
+            place_n = torch.arange(group.length, device=q.device)
+            scores = scores.masked_fill(~local.near(place_n, place_n, reach.window), -math.inf)
         maps_prnn = torch.softmax(scores, dim=-1)
         per_head = maps_prnn.to(v.dtype) @ v
         for b, maps_rnn in zip(group.inputs, maps_prnn, strict=True):
