@@ -21,6 +21,8 @@ _HOME = {
     "Classifier": "inference",
     "Pair": "inference",
     "Prediction": "inference",
+    "convert": "conversion",
+    "to_transformers": "conversion",
     "train": "training",
 }
 __all__ = [*_HOME, "__version__"]

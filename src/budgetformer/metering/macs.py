@@ -41,7 +41,7 @@ def breakdown(
 
     ``lengths`` (B,) or one number: real tokens, special ones included. ``heads`` (B, L), (L,) or one number: heads
     kept. ``whole``: the last layer is computed for all tokens whatever the pooling, and all scores whatever the window,
-    as the reference does. Raises ValueError that names the argument when a value is impossible or the shapes do not fit.
+    as the reference does. Raises ValueError naming the argument when a value is impossible or the shapes do not fit.
     """
     n_B = _whole("lengths", lengths, 0, None)
     if n_B.ndim > 1:
