@@ -8,13 +8,15 @@ Legend: B inputs, L layers, H heads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from ..attention import budgeted_layers
 from ..data.encoding import Encoded, collate
 from ..modeling import BudgetFormerForSequenceClassification
 
@@ -47,9 +49,9 @@ def head_importance(
 
 
 def gate_gradients(model: BudgetFormerForSequenceClassification, batch: dict[str, Tensor], labels_B: Tensor) -> Tensor:
-    """``∂ CE_b / ∂ gate_blh`` of every input at all heads, (B, L, H)."""
+    """``∂ CE_b / ∂ gate_blh`` of every input at all heads, (B, L, H), with the gates of all other layers held."""
     device = model.device
-    with torch.enable_grad():
+    with torch.enable_grad(), _held_decisions(model):
         on_device: dict[str, Any] = {k: v.to(device) for k, v in batch.items()}
         read = model.budgetformer.encode(**on_device, budget=1.0)
         logits_BC = model.classifier(read.pooled_BD)
@@ -57,3 +59,15 @@ def gate_gradients(model: BudgetFormerForSequenceClassification, batch: dict[str
         loss = F.cross_entropy(logits_BC.float(), labels_B.to(device), reduction="sum")
         gradients = torch.autograd.grad(loss, [decision.gates_BH for decision in read.decisions])
     return torch.stack([gradient.float() for gradient in gradients], dim=1)
+
+
+@contextmanager
+def _held_decisions(model: BudgetFormerForSequenceClassification) -> Iterator[None]:
+    """Keep gradients from passing through the nets f and g, by which a head moves the gates of later layers too."""
+    nets = [net for layer in budgeted_layers(model) for net in (layer.budget_net, layer.relevance_net) if net]
+    hooks = [net.register_forward_pre_hook(lambda _, given: tuple(x.detach() for x in given)) for net in nets]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
