@@ -95,7 +95,7 @@ def check_weights(place: Place) -> None:
 
 def check_vocabulary_files(place: Place) -> None:
     """Refuse a source without a tokenizer: ``transformers`` would make up an empty one."""
-    if not any(place.file(name) or place.file(name, top=True) for name in VOCABULARIES):
+    if not any(place.file(name) for name in VOCABULARIES):
         raise ValueError(
             f"{place.name} has no tokenizer ({', '.join(VOCABULARIES)}); put the files of the tokenizer that the model "
             "was trained with beside its weights"
