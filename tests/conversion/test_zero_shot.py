@@ -120,7 +120,8 @@ def test_the_folder_keeps_the_best_heads_of_every_layer(source: Path, tmp_path: 
     )
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     assert "on 20 labelled rows" in card
-    assert "Nothing was trained" in card
+    assert "keeps the best 2 of 4 (a fixed budget of 0.5). Nothing was trained" in card
+    assert result.heads_kept == 2
 
 
 def test_pairs_are_ranked_as_pairs(source: Path, tmp_path: Path, write_csv: WriteCsv) -> None:

@@ -122,9 +122,8 @@ def _report(result: Conversion) -> None:
     for note in result.notes:
         print(f"note: {note}")
     if result.rows:
-        kept = config.num_attention_heads * (config.fixed_budget or 0)
         print(
-            f"heads: ranked on {result.rows} rows; every layer keeps {max(1, int(kept + 1e-5))} of "
+            f"heads: ranked on {result.rows} rows; every layer keeps {result.heads_kept} of "
             f"{config.num_attention_heads} (budget {config.fixed_budget:g})"
         )
     else:

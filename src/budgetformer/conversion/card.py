@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import torch
+
 from ..configuration import BudgetFormerConfig
+from ..method import heads_kept
 from ..reporting.tables import markdown_escaped
 from .source import Source
 
@@ -39,6 +42,12 @@ def conversion_card(source: Source, config: BudgetFormerConfig, *, ranked_rows: 
     return "\n".join([*head, *lines])
 
 
+def heads_per_layer(config: BudgetFormerConfig) -> int:
+    """Heads that every layer of a freshly converted model keeps."""
+    share = torch.tensor([1.0 if config.fixed_budget is None else config.fixed_budget], dtype=torch.float64)
+    return int(heads_kept(share, config.num_attention_heads, config.min_heads))
+
+
 def _heads(config: BudgetFormerConfig, ranked_rows: int | None) -> list[str]:
     if ranked_rows is None:
         return [
@@ -49,15 +58,15 @@ def _heads(config: BudgetFormerConfig, ranked_rows: int | None) -> list[str]:
     return [
         f"The heads of every layer are ranked once for all texts, by the gradient of the loss with respect to each "
         f"head's gate on {ranked_rows:,} labelled rows, and every layer keeps the best "
-        f"{config.fixed_budget:g} of them. Nothing was trained, and accuracy was not measured: "
-        "`budgetformer evaluate` does it on your rows."
+        f"{heads_per_layer(config)} of {config.num_attention_heads} (a fixed budget of {config.fixed_budget:g}). "
+        "Nothing was trained, and accuracy was not measured: `budgetformer evaluate` does it on your rows."
     ]
 
 
 def _use(config: BudgetFormerConfig) -> list[str]:
     return [
         "```python",
-        "from budgetformer import Classifier",
+        f"from budgetformer import Classifier{', Pair' if config.pair_column else ''}",
         "",
         'clf = Classifier.from_pretrained("this folder")',
         'clf(["a text"])' if not config.pair_column else 'clf([Pair("a text", "another")])',

@@ -13,7 +13,7 @@ from ..configuration import BudgetFormerConfig
 from ..data.encoding import TextEncoder
 from ..modeling import BudgetFormerForSequenceClassification
 from .architecture import build
-from .card import conversion_card
+from .card import conversion_card, heads_per_layer
 from .folder import check_output, write_folder
 from .gates import rank_heads
 from .importance import head_importance
@@ -22,6 +22,8 @@ from .source import Source, load_source
 
 RANKING_ROWS = 256
 """Labelled rows that heads are ranked on."""
+RANKING_TOKENS = 256
+"""Tokens of a row that are read for it, so that long texts do not take minutes."""
 ZERO_SHOT_BUDGET = 0.75
 """A prototype on SNLI lost 3 points at this share without training, and 12 at a half."""
 
@@ -41,6 +43,11 @@ class Conversion:
     notes: tuple[str, ...] = ()
     importance: Tensor | None = None
     rows: int = 0
+
+    @property
+    def heads_kept(self) -> int:
+        """Heads that every layer keeps for every input."""
+        return heads_per_layer(self.config)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +126,7 @@ def _ranked(
     """The classifier with a fixed budget and one ranking of the heads of every layer."""
     encoder = TextEncoder(
         tokenizer=source.tokenizer,
-        max_length=model.config.text_limit,
+        max_length=min(model.config.text_limit, RANKING_TOKENS),
         uses_segments=model.config.type_vocab_size > 1,
     )
     names = [model.config.id2label[i] for i in range(model.config.num_labels)]
