@@ -42,6 +42,8 @@ def family_of(config: dict[str, Any], *, name: str) -> Family:
         why = "it attends to a second model"
     elif positions != "absolute":
         why = f"{RELATIVE} (position_embedding_type {positions!r})"
+    elif config.get("quantization_config"):
+        why = "its weights are quantised (quantization_config)"
     elif config.get("auto_map"):
         why = "it brings code of its own (auto_map), which is never run"
     elif architecture and not architecture.endswith(ENCODERS):

@@ -69,7 +69,7 @@ def _check_task(place: Place) -> None:
     """Refuse classifiers whose scores are no choice among classes."""
     kind = place.config.get("problem_type")
     names = place.config.get("id2label")
-    single = names is not None and len(names) == 1
+    single = len(names) == 1 if names else place.config.get("num_labels") == 1
     if kind in ("regression", "multi_label_classification") or single:
         what = "one output, a regression" if single else f"the problem type {kind!r}"
         raise ValueError(f"{place.name} has {what}; what works are classifiers that choose one of two or more classes")
