@@ -51,7 +51,7 @@ def test_a_fixed_budget_outside_its_range_is_named(value: Any) -> None:
         ("pad_token_id", None),
         ("selection", "hard"),
         ("pooling", "max"),
-        ("position_embedding_type", "rotary"),
+        ("position_embedding_type", "relative"),
         ("norm_position", "middle"),
         ("execution", "fast"),
         ("hidden_act", "gelo"),

@@ -20,13 +20,14 @@ from budgetformer.cli import run
 from budgetformer.cli.app import app
 
 from .conftest import WORDS, sentences
+from .conversion.sources import write_source
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NOT_RUN = "# not run"
-CHEAP = ("predict", "evaluate", "explain", "cost", "doctor")
+CHEAP = ("predict", "evaluate", "explain", "cost", "doctor", "convert")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,13 +84,14 @@ def check_arguments(arguments: list[str]) -> None:
 
 @pytest.fixture(scope="module")
 def trained_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with news.csv, test.csv, pairs.csv and the models runs/news and runs/nli."""
+    """A folder with news.csv, test.csv, pairs.csv, the models runs/news and runs/nli, and a BERT, my-classifier."""
     folder = tmp_path_factory.mktemp("docs")
     labels = list(WORDS)[:2]
     write(folder / "news.csv", ("text", "label"), sentences(80, labels=labels))
     write(folder / "test.csv", ("text", "label"), sentences(20, labels=labels, seed=1))
     pairs = zip(sentences(40, labels=labels, seed=2), sentences(40, labels=labels, seed=3), strict=True)
     rows = [(first, second, label) for (first, label), (second, _) in pairs]
+    write_source(folder / "my-classifier", "bert")
     write(folder / "pairs.csv", ("premise", "hypothesis", "label"), rows)
     small = {"preset": "tiny", "vocab_size": 200, "max_length": 32, "batch_size": 16, "device": "cpu", "quiet": True}
     train(train=folder / "news.csv", output=folder / "runs" / "news", epochs=2, **small)

@@ -14,17 +14,18 @@ from .model_folders import run_python
 SOURCE = Path(__file__).parent.parent / "src" / "budgetformer"
 FILES = sorted(SOURCE.rglob("*.py"))
 LEVELS = [
-    {"version", "configuration", "method"},
+    {"version", "configuration", "configuration_checks", "method"},
     {"execution", "metering", "data", "objective", "model_folder", "locking", "windows"},
     {"attention", "outputs", "layers", "pretrained", "modeling", "registration", "precision", "answers", "explanation"},
     {"reporting", "inference", "baselines"},
     {"evaluation", "agreement", "bench", "explaining"},
     {"training"},
-    {"demo", "exporting"},
+    {"demo", "conversion", "exporting"},
     {"cli"},
 ]
 """Imports point to a lower level, to the same package, or along an arrow."""
 ARROWS = {
+    ("configuration", "configuration_checks"),
     ("layers", "attention"),
     ("pretrained", "attention"),
     ("pretrained", "layers"),

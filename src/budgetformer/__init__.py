@@ -22,7 +22,9 @@ _HOME = {
     "Explanation": "explanation",
     "Pair": "inference",
     "Prediction": "inference",
+    "convert": "conversion",
     "explain": "explaining",
+    "to_transformers": "conversion",
     "train": "training",
 }
 __all__ = [*_HOME, "__version__"]

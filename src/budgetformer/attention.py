@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from . import method
-from .execution import HeadWeights, TokenLayout, attend_first, gradients_wanted, resolve, resolve_layout
+from .execution import HeadWeights, Reach, TokenLayout, attend_first, gradients_wanted, resolve, resolve_layout
 from .execution.int8 import Int8HeadWeights, Int8Linear
 
 
@@ -64,6 +64,7 @@ class BudgetedSelfAttention(nn.Module):
         pooling: ``(x_BND, mask_BN) -> (B, D)`` that feeds both nets; None is the mean over real tokens.
         budget_net, relevance_net: modules (B, D) -> (B, 1) and (B, D) -> (B, H) in place of f and g.
         dropout: on the attention weights. execution: how it is computed ("auto", "reference", "packed", "cuda").
+        bias: whether the four projections have one. reach: which tokens see each other and how places are told apart.
 
     Training: set ``module.progress = t / T`` before each step (``BudgetSchedule`` does it in a Trainer) and add
     ``method.budget_violation`` and ``method.negative_entropy`` of the decisions to the loss. Without a value,
@@ -94,6 +95,8 @@ class BudgetedSelfAttention(nn.Module):
         relevance_net: nn.Module | None = None,
         dropout: float = 0.0,
         execution: str = "auto",
+        bias: bool = True,
+        reach: Reach | None = None,
     ) -> None:
         super().__init__()
         if hidden_size < 1 or num_heads < 1 or hidden_size % num_heads:
@@ -120,8 +123,11 @@ class BudgetedSelfAttention(nn.Module):
         self.sigma_max, self.tau_max, self.tau_min, self.gamma = sigma_max, tau_max, tau_min, gamma
         self.pooling, self.dropout, self.execution = pooling, dropout, execution
         self.progress: float | None = None
-        self.qkv = nn.Linear(hidden_size, 3 * hidden_size)
-        self.output = nn.Linear(hidden_size, hidden_size)
+        self.reach = reach or Reach()
+        if self.reach.rotary_theta is not None and hidden_size // num_heads % 2:
+            raise ValueError(f"rotary places need heads of an even size, got {hidden_size} / {num_heads}")
+        self.qkv = nn.Linear(hidden_size, 3 * hidden_size, bias=bias)
+        self.output = nn.Linear(hidden_size, hidden_size, bias=bias)
         self.budget_net: nn.Module | None = None
         self.relevance_net: nn.Module | None = None
         if budgeted:
@@ -192,10 +198,19 @@ class BudgetedSelfAttention(nn.Module):
         else:
             kept_BH, gates_BH = decision.kept_BH, decision.gates_BH
         if first_only and layout.packed:
-            hidden = attend_first(x, layout, self.weights, kept_BH, gates_BH)
+            hidden = attend_first(x, layout, self.weights, kept_BH, gates_BH, reach=self.reach)
             return AttentionOutput(hidden=hidden, decision=decision, maps=None)
         dropout = self.dropout if self.training else 0.0
-        hidden, maps = path.attend(x, layout, self.weights, kept_BH, gates_BH, dropout=dropout, need_maps=need_maps)
+        hidden, maps = path.attend(
+            x,
+            layout,
+            self.weights,
+            kept_BH,
+            gates_BH,
+            reach=self.reach,
+            dropout=dropout,
+            need_maps=need_maps,
+        )
         if first_only:
             hidden = layout.first(hidden)
         elif own_layout and layout.packed:

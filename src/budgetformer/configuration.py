@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from transformers import PreTrainedConfig
+
+from .configuration_checks import check_fields, check_layer_types
 
 IGNORED = -100
 """Class index of a row without a label, left out of loss and scores."""
@@ -37,15 +38,6 @@ PRESETS: dict[str, dict[str, Any]] = {
 }
 """Sizes and method constants by name; what a preset leaves out is the default of ``BudgetFormerConfig``."""
 
-CHOICES: dict[str, tuple[str, ...]] = {
-    "selection": ("straight_through", "soft"),
-    "pooling": ("mean", "first"),
-    "position_embedding_type": ("sinusoidal", "learned"),
-    "norm_position": ("post", "pre"),
-    "hidden_act": ("gelu", "gelu_new", "gelu_pytorch_tanh", "quick_gelu", "relu", "silu", "swish", "mish", "tanh"),
-    "execution": ("auto", "reference", "packed", "cuda"),
-}
-
 
 class BudgetFormerConfig(PreTrainedConfig):
     """Configuration of a BudgetFormer text classifier.
@@ -55,8 +47,20 @@ class BudgetFormerConfig(PreTrainedConfig):
         hidden_act, hidden_dropout_prob, attention_probs_dropout_prob, classifier_dropout,
         max_position_embeddings (tokens, special ones included), layer_norm_eps, initializer_range, pad_token_id.
         type_vocab_size: 0 for no segment embeddings, 2 for pairs.
-        position_embedding_type: "sinusoidal" (no parameters) or "learned".
+        position_embedding_type: "sinusoidal" (no parameters), "learned", or "rotary" in every layer.
         norm_position: "post" (the paper) or "pre". pooling: "mean" over real tokens or the "first" token.
+
+    Architecture of pretrained encoders (docs/pretrained.md; the defaults are a model without them):
+        embedding_norm: LayerNorm after the embeddings. embedding_size: their width where it is not hidden_size.
+        position_offset: rows of the position table before that of the first token.
+        global_rope_theta, local_rope_theta: base of the rotary frequencies in layers of either type.
+        layer_types: "full_attention" or "sliding_attention" for every layer; in the latter a token attends to those
+        at most local_attention // 2 places away. skip_first_norm: the first layer has no norm before attention.
+        is_gated_act: the feed-forward is ``W_2 (act(W_1 x) · W_3 x)``. norm_bias, attention_bias, mlp_bias.
+        classifier_activation: a Linear D→D with this activation comes after pooling; None: nothing. classifier_bias
+        and classifier_norm: it has a bias, is followed by a LayerNorm. pooler_dropout: before it.
+        model_max_length: tokens that a text is cut to, where these are fewer than max_position_embeddings.
+        source: of what model this one was converted: its name, class and configuration.
 
     Method (section 2 of docs/method.md; arXiv 2604.22583):
         budgeted: False gives the full-attention twin, the same class without budget and relevance nets.
@@ -120,11 +124,30 @@ class BudgetFormerConfig(PreTrainedConfig):
         pair_column: str | None = None,
         label_column: str | None = None,
         execution: str = "auto",
+        embedding_norm: bool = False,
+        embedding_size: int | None = None,
+        position_offset: int = 0,
+        global_rope_theta: float = 160000.0,
+        local_rope_theta: float = 10000.0,
+        layer_types: list[str] | None = None,
+        local_attention: int = 128,
+        skip_first_norm: bool = False,
+        is_gated_act: bool = False,
+        norm_bias: bool = True,
+        attention_bias: bool = True,
+        mlp_bias: bool = True,
+        classifier_activation: str | None = None,
+        classifier_bias: bool = True,
+        classifier_norm: bool = False,
+        pooler_dropout: float = 0.0,
+        model_max_length: int | None = None,
+        source: dict[str, Any] | None = None,
         **kwargs: Any,
     ) -> None:
         fields = {k: v for k, v in locals().items() if k not in ("self", "kwargs", "__class__")}
         for name, value in fields.items():
             setattr(self, name, value)
+        check_layer_types(self)
         if kwargs.get("id2label") is None and kwargs.get("label2id"):
             kwargs["id2label"] = {i: name for name, i in kwargs["label2id"].items()}
         super().__init__(**kwargs, pad_token_id=pad_token_id)
@@ -153,101 +176,31 @@ class BudgetFormerConfig(PreTrainedConfig):
         """``d = D / H``."""
         return self.hidden_size // self.num_attention_heads
 
+    @property
+    def embedding_width(self) -> int:
+        """Width of the embedding tables."""
+        return self.embedding_size or self.hidden_size
+
+    @property
+    def text_limit(self) -> int:
+        """Tokens that a text is cut to, special ones included."""
+        return self.model_max_length or self.max_position_embeddings
+
+    def window(self, layer: int) -> int | None:
+        """How many places away a token may look in a layer; None: everywhere."""
+        types = self.layer_types or ["full_attention"] * self.num_hidden_layers
+        return self.local_attention // 2 if types[layer] == "sliding_attention" else None
+
+    def rotary_theta(self, layer: int) -> float | None:
+        """Base of the rotary frequencies of a layer; None without rotary positions."""
+        if self.position_embedding_type != "rotary":
+            return None
+        return self.global_rope_theta if self.window(layer) is None else self.local_rope_theta
+
     def dense_twin(self) -> BudgetFormerConfig:
         """The same model with full attention: identical parameters but for the nets f and g."""
         return type(self).from_dict(self.to_dict() | {"budgeted": False, "fixed_budget": None})
 
     def check(self) -> None:
         """Refuse values that cannot work, naming the field and the value."""
-        for field, choices in CHOICES.items():
-            _require(self, field, getattr(self, field) in choices, f"be one of {', '.join(choices)}")
-        for field in (
-            "vocab_size",
-            "hidden_size",
-            "num_attention_heads",
-            "intermediate_size",
-            "max_position_embeddings",
-        ):
-            _require(
-                self,
-                field,
-                _is_int(getattr(self, field)) and getattr(self, field) >= 1,
-                "be a whole number, at least 1",
-            )
-        for field in ("num_hidden_layers", "type_vocab_size"):
-            _require(
-                self,
-                field,
-                _is_int(getattr(self, field)) and getattr(self, field) >= 0,
-                "be a whole number, at least 0",
-            )
-        _require(
-            self,
-            "pad_token_id",
-            _is_int(self.pad_token_id) and 0 <= self.pad_token_id < self.vocab_size,
-            f"lie between 0 and vocab_size - 1 ({self.vocab_size - 1})",
-        )
-        names = self.id2label or {}
-        distinct = sorted(names) == list(range(len(names))) and len(set(names.values())) == len(names) >= 1
-        _require(self, "id2label", distinct, "give every class from 0 on a name of its own")
-        _require(self, "id2label", all(isinstance(name, str) for name in names.values()), "hold names that are texts")
-        columns = self.text_columns
-        listed = isinstance(columns, list | tuple) and all(isinstance(name, str) for name in columns)
-        _require(self, "text_columns", columns is None or listed, "be a list of names")
-        inverse = {name: i for i, name in names.items()}
-        _require(self, "label2id", self.label2id == inverse, f"be the reverse of id2label ({inverse})")
-        _require(
-            self,
-            "hidden_size",
-            self.hidden_size % self.num_attention_heads == 0,
-            f"be a multiple of num_attention_heads ({self.num_attention_heads})",
-        )
-        _require(
-            self,
-            "min_heads",
-            _is_int(self.min_heads) and 0 <= self.min_heads <= self.num_attention_heads,
-            f"lie between 0 and num_attention_heads ({self.num_attention_heads})",
-        )
-        for field in ("hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout", "label_smoothing"):
-            _require(self, field, _between(getattr(self, field), 0, 1) and getattr(self, field) < 1, "lie in [0, 1)")
-        for field in ("s_min", "s_max", "budget_sampling"):
-            _require(self, field, _between(getattr(self, field), 0, 1), "lie in [0, 1]")
-        _require(
-            self, "s_max", self.s_max > 0 and self.s_min <= self.s_max, f"be above 0 and at least s_min ({self.s_min})"
-        )
-        for field in ("tau_max", "tau_min", "layer_norm_eps", "initializer_range"):
-            _require(
-                self, field, _between(getattr(self, field), 0, math.inf) and getattr(self, field) > 0, "be above 0"
-            )
-        _require(self, "tau_max", self.tau_max >= self.tau_min, f"be at least tau_min ({self.tau_min})")
-        for field in ("alpha_base", "alpha_max", "beta_max", "sigma_max", "gamma", "budget_price"):
-            _require(self, field, _between(getattr(self, field), 0, math.inf), "be 0 or above")
-        if self.fixed_budget is not None:
-            low_enough = self.fixed_budget == 0 and self.min_heads == 0 and _is_number(self.fixed_budget)
-            allowed = _between(self.fixed_budget, 0, 1) and (self.fixed_budget > 0 or low_enough)
-            _require(self, "fixed_budget", allowed, "lie in (0, 1], or be 0 with min_heads=0")
-            _require(self, "fixed_budget", self.budgeted, "be None when budgeted is False")
-        if self.class_weights is not None:
-            fits = len(self.class_weights) == self.num_labels and all(
-                _between(w, 0, math.inf) for w in self.class_weights
-            )
-            _require(
-                self, "class_weights", fits, f"hold one number of at least 0 for each of the {self.num_labels} labels"
-            )
-
-
-def _require(config: BudgetFormerConfig, field: str, holds: bool, rule: str) -> None:
-    if not holds:
-        raise ValueError(f"{field} must {rule}, got {getattr(config, field)!r}")
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
-def _is_int(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _between(value: Any, low: float, high: float) -> bool:
-    return _is_number(value) and math.isfinite(value) and low <= value <= high
+        check_fields(self)

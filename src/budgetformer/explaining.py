@@ -89,7 +89,7 @@ def _maps_of_all_heads(layer: Any, x_BND: Tensor, layout: TokenLayout) -> Tensor
     x = layer.attention_norm(x) if layer.pre_norm else x
     gates_BH = torch.ones(1, layer.attention.num_heads, device=x.device)
     _, maps = resolve_layout(layout).attend(
-        x, layout, layer.attention.weights, gates_BH.bool(), gates_BH, need_maps=True
+        x, layout, layer.attention.weights, gates_BH.bool(), gates_BH, reach=layer.attention.reach, need_maps=True
     )
     return maps[0]
 

@@ -52,7 +52,7 @@ class Classifier:
         self.precision = precision or precision_of(model)
         self.encoder = TextEncoder(
             tokenizer=tokenizer,
-            max_length=model.config.max_position_embeddings,
+            max_length=model.config.text_limit,
             uses_segments=model.config.type_vocab_size > 1,
         )
         self.batch_tokens, self.window = batch_tokens, window

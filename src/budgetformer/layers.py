@@ -14,32 +14,39 @@ from transformers.modeling_layers import GradientCheckpointingLayer
 from . import method
 from .attention import AttentionParts, BudgetedSelfAttention
 from .configuration import BudgetFormerConfig
-from .execution import TokenLayout
+from .execution import Reach, TokenLayout
 
 FEED_FORWARD_ROWS = 512
 """Packed tokens that pass the feed-forward together."""
 
 
 class BudgetFormerEmbeddings(nn.Module):
-    """Word embedding · √D (sinusoidal positions only) + position + optional segment embedding, dropout."""
+    """Word embedding · √D (sinusoidal positions only) + position + optional segment embedding, dropout.
+
+    Encoders from elsewhere have a LayerNorm before the dropout and perhaps a Linear layer to the model's width after.
+    """
 
     position_table: Tensor
 
     def __init__(self, config: BudgetFormerConfig) -> None:
         super().__init__()
-        size = config.hidden_size
+        size = config.embedding_width
+        self.offset = config.position_offset
         self.word_embeddings = nn.Embedding(config.vocab_size, size, padding_idx=config.pad_token_id)
         self.sinusoidal = config.position_embedding_type == "sinusoidal"
         if self.sinusoidal:
             table = sinusoids(config.max_position_embeddings, size)
             self.register_buffer("position_table", table, persistent=False)
-        else:
-            self.position_embeddings = nn.Embedding(config.max_position_embeddings, size)
+        learned = config.position_embedding_type == "learned"
+        rows = config.max_position_embeddings + config.position_offset
+        self.position_embeddings = nn.Embedding(rows, size) if learned else None
         self.segment_embeddings = nn.Embedding(config.type_vocab_size, size) if config.type_vocab_size else None
+        self.norm = layer_norm(config, size) if config.embedding_norm else None
+        self.projection = nn.Linear(size, config.hidden_size) if size != config.hidden_size else None
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(self, input_ids: Tensor, token_type_ids: Tensor | None, mask_BN: Tensor) -> Tensor:
-        """Real tokens are numbered from 0, on whichever side the padding is. Returns (B, N, D)."""
+        """Real tokens are numbered from 0, on whichever side the padding is. Returns (B, N, embedding width)."""
         place_BN = (mask_BN.long().cumsum(dim=1) - 1).clamp(min=0)
         try:
             x = self.word_embeddings(input_ids)
@@ -51,12 +58,47 @@ class BudgetFormerEmbeddings(nn.Module):
             ) from error
         if self.sinusoidal:
             x = x * math.sqrt(x.shape[-1]) + F.embedding(place_BN, self.position_table).to(x.dtype)
-        else:
-            x = x + self.position_embeddings(place_BN)
+        elif self.position_embeddings is not None:
+            x = x + self.position_embeddings(place_BN + self.offset)
         if self.segment_embeddings is not None:
             token_type_ids = torch.zeros_like(input_ids) if token_type_ids is None else token_type_ids
             x = x + self.segment_embeddings(token_type_ids.clamp(max=self.segment_embeddings.num_embeddings - 1))
-        return self.dropout(x)
+        return self.dropout(x if self.norm is None else self.norm(x))
+
+    def project(self, x: Tensor) -> Tensor:
+        """To the width of the model: apart from ``forward``, so that padding can be left out first."""
+        return x if self.projection is None else self.projection(x)
+
+
+def layer_norm(config: BudgetFormerConfig, width: int) -> nn.LayerNorm:
+    """A LayerNorm as the configuration wants it."""
+    return nn.LayerNorm(width, eps=config.layer_norm_eps, bias=config.norm_bias)
+
+
+class Pooler(nn.Module):
+    """``norm(act(W x + b))`` of the pooled tokens, (B, D) to (B, D): what some encoders put before the classifier."""
+
+    def __init__(self, config: BudgetFormerConfig) -> None:
+        super().__init__()
+        self.dropout = nn.Dropout(config.pooler_dropout)
+        self.dense = nn.Linear(config.hidden_size, config.hidden_size, bias=config.classifier_bias)
+        self.activation = ACT2FN[config.classifier_activation]
+        self.norm = layer_norm(config, config.hidden_size) if config.classifier_norm else nn.Identity()
+
+    def forward(self, pooled_BD: Tensor) -> Tensor:
+        return self.norm(self.activation(self.dense(self.dropout(pooled_BD))))
+
+
+class GatedActivation(nn.Module):
+    """``act(a) · b`` of both halves of the last axis."""
+
+    def __init__(self, activation: nn.Module) -> None:
+        super().__init__()
+        self.activation = activation
+
+    def forward(self, x: Tensor) -> Tensor:
+        acted, gate = x.chunk(2, dim=-1)
+        return self.activation(acted) * gate
 
 
 def sinusoids(length: int, width: int) -> Tensor:
@@ -68,7 +110,7 @@ def sinusoids(length: int, width: int) -> Tensor:
 class BudgetFormerLayer(GradientCheckpointingLayer):
     """Budgeted attention and feed-forward, each with residual, LayerNorm after (post) or before (pre)."""
 
-    def __init__(self, config: BudgetFormerConfig, parts: AttentionParts | None = None) -> None:
+    def __init__(self, config: BudgetFormerConfig, parts: AttentionParts | None = None, *, index: int = 0) -> None:
         super().__init__()
         parts = (parts if config.budgeted else None) or AttentionParts()
         width, heads = config.hidden_size, config.num_attention_heads
@@ -89,12 +131,17 @@ class BudgetFormerLayer(GradientCheckpointingLayer):
             pooling=parts.pooling,
             budget_net=parts.budget_net(width) if parts.budget_net and config.fixed_budget is None else None,
             relevance_net=parts.relevance_net(width, heads) if parts.relevance_net else None,
+            bias=config.attention_bias,
+            reach=Reach(window=config.window(index), rotary_theta=config.rotary_theta(index)),
         )
-        self.attention_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.intermediate = nn.Linear(config.hidden_size, config.intermediate_size)
-        self.activation = ACT2FN[config.hidden_act]
-        self.feed_forward = nn.Linear(config.intermediate_size, config.hidden_size)
-        self.feed_forward_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        normless = config.skip_first_norm and index == 0
+        self.attention_norm = nn.Identity() if normless else layer_norm(config, width)
+        middle = config.intermediate_size * (2 if config.is_gated_act else 1)
+        self.intermediate = nn.Linear(width, middle, bias=config.mlp_bias)
+        activation = ACT2FN[config.hidden_act]
+        self.activation = GatedActivation(activation) if config.is_gated_act else activation
+        self.feed_forward = nn.Linear(config.intermediate_size, width, bias=config.mlp_bias)
+        self.feed_forward_norm = layer_norm(config, width)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(

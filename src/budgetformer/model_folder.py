@@ -21,11 +21,14 @@ def check_folder(folder: str | Path) -> Path:
     if not file.is_file():
         raise ValueError(f"{folder} is not a model folder: it has no config.json; was the training finished?")
     try:
-        kind = json.loads(file.read_text(encoding="utf-8")).get("model_type")
+        content = json.loads(file.read_text(encoding="utf-8"))
+        kind = content.get("model_type")
     except (ValueError, AttributeError) as error:
         raise ValueError(f"{file} is not readable as a configuration ({error}); copy the folder anew") from error
     if kind != BudgetFormerConfig.model_type:
         raise ValueError(f"{folder} holds a model of type {kind!r}, not {BudgetFormerConfig.model_type!r}")
+    if content.get("architectures") == ["BudgetFormerModel"]:
+        raise ValueError(f"{folder} holds an encoder without labels; train it on labelled rows before it can classify")
     if not list(folder.glob("*.safetensors")):
         raise ValueError(f"{folder} has no model.safetensors; weights in other formats are not loaded")
     for name in ("tokenizer.json", "tokenizer_config.json"):

@@ -14,7 +14,7 @@ from . import method
 from .attention import AttentionParts
 from .configuration import IGNORED, BudgetFormerConfig
 from .execution import TokenLayout, gradients_wanted, resolve
-from .layers import BudgetFormerEmbeddings, BudgetFormerLayer
+from .layers import BudgetFormerEmbeddings, BudgetFormerLayer, Pooler, layer_norm
 from .objective import TrainingStatistics, classification_loss, regularisers
 from .outputs import BudgetFormerClassifierOutput, BudgetFormerModelOutput, Wanted
 from .pretrained import BudgetFormerPreTrainedModel
@@ -30,10 +30,11 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
     def __init__(self, config: BudgetFormerConfig, *, parts: AttentionParts | None = None) -> None:
         super().__init__(config)
         self.embeddings = BudgetFormerEmbeddings(config)
-        self.layers = nn.ModuleList([BudgetFormerLayer(config, parts) for _ in range(config.num_hidden_layers)])
-        self.final_norm = (
-            nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps) if config.norm_position == "pre" else None
+        self.layers = nn.ModuleList(
+            [BudgetFormerLayer(config, parts, index=i) for i in range(config.num_hidden_layers)]
         )
+        self.final_norm = layer_norm(config, config.hidden_size) if config.norm_position == "pre" else None
+        self.pooler = Pooler(config) if config.classifier_activation else None
         self.post_init()
 
     def get_input_embeddings(self) -> nn.Module:
@@ -67,7 +68,7 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
         size = self.config.head_size
         path = resolve(self.config.execution, gradients=gradients, device=x.device, dtype=x.dtype, head_size=size)
         layout = TokenLayout(mask_BN, packed=path.PACKED, execution=path.NAME)
-        x = layout.pack(x) if layout.packed else x
+        x = self.embeddings.project(layout.pack(x) if layout.packed else x)
         own_B = None
         if policy is None and self.training and self.config.budgeted and self.config.budget_sampling > 0:
             sampled_B = self._sampled_budgets(len(input_ids), input_ids.device)
@@ -98,6 +99,7 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
             pooled_BD = layout.first(x)
         else:
             pooled_BD = (layout.mean(x) if layout.packed else method.pooled_input(x, mask_BN)).to(x.dtype)
+        pooled_BD = pooled_BD if self.pooler is None else self.pooler(pooled_BD)
         return Encoded(
             layout=layout,
             own_B=own_B,

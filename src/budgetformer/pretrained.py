@@ -45,14 +45,15 @@ class BudgetFormerPreTrainedModel(PreTrainedModel):
         elif isinstance(module, nn.Embedding):
             # Scaled by √D in the model, so that words weigh as much as the sinusoids from the start.
             sinusoidal = self.config.position_embedding_type == "sinusoidal"
-            nn.init.normal_(module.weight, std=self.config.hidden_size**-0.5 if sinusoidal else std)
+            nn.init.normal_(module.weight, std=self.config.embedding_width**-0.5 if sinusoidal else std)
             if module.padding_idx is not None and not getattr(module.weight, "_is_hf_initialized", False):
                 module.weight[module.padding_idx].zero_()
         elif isinstance(module, nn.LayerNorm):
             nn.init.ones_(module.weight)
-            nn.init.zeros_(module.bias)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
         elif isinstance(module, BudgetFormerEmbeddings) and module.sinusoidal:
-            module.position_table.copy_(sinusoids(len(module.position_table), self.config.hidden_size))
+            module.position_table.copy_(sinusoids(len(module.position_table), self.config.embedding_width))
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, *args: Any, **kwargs: Any) -> Any:

@@ -20,7 +20,15 @@ from budgetformer.execution import cuda
 
 
 def attention_in_a_loop(
-    query: Tensor, key: Tensor, value: Tensor, cu_seq_q: Tensor, cu_seq_k: Tensor, max_q: int, max_k: int
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    cu_seq_q: Tensor,
+    cu_seq_k: Tensor,
+    max_q: int,
+    max_k: int,
+    *,
+    window_size: tuple[int, int] = (-1, -1),
 ) -> Tensor:
     """What ``varlen_attn`` documents, one sequence after the other, with its demands on the arguments."""
     assert cu_seq_q is cu_seq_k
@@ -33,7 +41,11 @@ def attention_in_a_loop(
     for start, end in pairwise(bounds):
         assert 0 < end - start <= max_q == max_k
         q, k, v = (t[start:end].transpose(0, 1).float() for t in (query, key, value))
-        weights = torch.softmax(q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1]), dim=-1)
+        scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+        back = torch.arange(end - start)[:, None] - torch.arange(end - start)
+        left, right = (math.inf if side < 0 else side for side in window_size)
+        scores = scores.masked_fill(((back > left) | (-back > right)).to(scores.device), -math.inf)
+        weights = torch.softmax(scores, dim=-1)
         out[start:end] = (weights @ v).transpose(0, 1).to(query.dtype)
     return out
 

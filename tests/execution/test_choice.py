@@ -273,4 +273,5 @@ def test_any_model_on_any_batch_gives_the_same_packed_and_by_reference(data: st.
         )
     assert torch.equal(fast.kept, slow.kept)
     assert fast.logits.isfinite().all()
-    torch.testing.assert_close(fast.logits, slow.logits, rtol=0, atol=1e-5)
+    # Soft gates are a softmax at temperature 0.1, which multiplies rounding by ten.
+    torch.testing.assert_close(fast.logits, slow.logits, rtol=0, atol=3e-5)

@@ -134,7 +134,7 @@ def peers(
                     file,
                     classifier.tokenizer,
                     batch_size=size,
-                    max_length=config.max_position_embeddings,
+                    max_length=config.text_limit,
                     sort=sort,
                 )
                 name = f"dense BERT, ONNX Runtime {precision}, batch {size}{' sorted' if sort else ''}"

@@ -33,7 +33,7 @@ def dense_bert(config: BudgetFormerConfig) -> BertForSequenceClassification:
         num_hidden_layers=config.num_hidden_layers,
         num_attention_heads=config.num_attention_heads,
         intermediate_size=config.intermediate_size,
-        max_position_embeddings=config.max_position_embeddings,
+        max_position_embeddings=config.text_limit,
         num_labels=config.num_labels,
         pad_token_id=config.pad_token_id,
         attn_implementation="sdpa",

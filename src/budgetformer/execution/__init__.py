@@ -14,9 +14,9 @@ from torch import Tensor
 
 from . import cuda, packed, reference
 from .first_token import attend_first
-from .layout import HeadWeights, TokenLayout
+from .layout import HeadWeights, Reach, TokenLayout
 
-__all__ = ["HeadWeights", "TokenLayout", "attend_first", "gradients_wanted", "resolve", "resolve_layout"]
+__all__ = ["HeadWeights", "Reach", "TokenLayout", "attend_first", "gradients_wanted", "resolve", "resolve_layout"]
 
 EXECUTIONS: dict[str, ModuleType] = {"reference": reference, "packed": packed, "cuda": cuda}
 

@@ -18,7 +18,7 @@ Legend: B inputs, T packed tokens, P pairs, R rows of all pairs, D width, H head
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 
 import torch
@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from . import packed
-from .layout import HeadWeights, TokenLayout
+from .layout import EVERYWHERE, HeadWeights, Reach, TokenLayout
 from .pairs import PairCounts, arrange_pairs, count_pairs
 
 NAME = "cuda"
@@ -64,6 +64,7 @@ def attend(
     kept_BH: Tensor,
     gates_BH: Tensor,
     *,
+    reach: Reach = EVERYWHERE,
     dropout: float = 0.0,
     need_maps: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
@@ -79,19 +80,25 @@ def attend(
     with torch.autocast(x.device.type, enabled=False):
         x = x.to(weights.qkv_weight.dtype)
         if need_maps:
-            return packed.attend(x, layout, weights, kept_BH, gates_BH, need_maps=True)
+            return packed.attend(x, layout, weights, kept_BH, gates_BH, reach=reach, need_maps=True)
         counts = count_pairs(kept_BH, layout)
         if counts.rows == len(x) * weights.num_heads:
-            return _all_heads(x, layout, weights, gates_BH), None
+            return _all_heads(x, layout, weights, gates_BH, reach), None
         if counts.rows:
-            total_TD = _chosen_heads(x, layout, weights, kept_BH, gates_BH, counts)
+            total_TD = _chosen_heads(x, layout, weights, kept_BH, gates_BH, counts, reach)
         else:
             total_TD = torch.zeros_like(x)
         return total_TD if weights.output_bias is None else total_TD + weights.output_bias, None
 
 
 def _chosen_heads(
-    x_TD: Tensor, layout: TokenLayout, weights: HeadWeights, kept_BH: Tensor, gates_BH: Tensor, counts: PairCounts
+    x_TD: Tensor,
+    layout: TokenLayout,
+    weights: HeadWeights,
+    kept_BH: Tensor,
+    gates_BH: Tensor,
+    counts: PairCounts,
+    reach: Reach,
 ) -> Tensor:
     """The kept heads' shares of the output, summed per token, (T, D), without the bias."""
     heads, size = weights.num_heads, x_TD.shape[-1] // weights.num_heads
@@ -102,14 +109,15 @@ def _chosen_heads(
     if weights.qkv_bias is not None:
         qkv_RE += weights.qkv_bias.view(heads, 3 * size).index_select(0, rows.head_R)
     q, k, v = qkv_RE.unflatten(1, (3, 1, size)).unbind(dim=1)
-    heads_Rd = _attention(q, k, v, rows.bounds_Q, longest=max(layout.lengths)).flatten(1)
+    q, k = (layout.turn(x, reach, rows.token_R) for x in (q, k))
+    heads_Rd = _attention(q, k, v, rows.bounds_Q, longest=max(layout.lengths), window=reach.window).flatten(1)
     gate_R = gates_BH[layout.input_T[rows.token_R], rows.head_R]
     gated_Rd = heads_Rd * gate_R.unsqueeze(-1).to(heads_Rd.dtype)
     shares_RD = _grouped_product(gated_Rd, output_HdD, rows.ends_H, counts)
     return F.embedding_bag(rows.order_R, shares_RD, rows.starts_T, mode="sum")
 
 
-def _all_heads(x_TD: Tensor, layout: TokenLayout, weights: HeadWeights, gates_BH: Tensor) -> Tensor:
+def _all_heads(x_TD: Tensor, layout: TokenLayout, weights: HeadWeights, gates_BH: Tensor, reach: Reach) -> Tensor:
     """Every input keeps every head: ordinary attention without padding, (T, D)."""
     if not len(x_TD):
         return x_TD
@@ -118,23 +126,25 @@ def _all_heads(x_TD: Tensor, layout: TokenLayout, weights: HeadWeights, gates_BH
     filled = torch.nonzero_static(layout.lengths_B > 0, size=sum(n > 0 for n in layout.lengths)).squeeze(-1)
     bounds = F.pad(layout.lengths_B[filled].cumsum(dim=0), (1, 0)).int()
     q, k, v = qkv.unbind(dim=2)
-    heads_THd = _attention(q, k, v, bounds, longest=max(layout.lengths))
+    q, k = (layout.turn(x, reach) for x in (q, k))
+    heads_THd = _attention(q, k, v, bounds, longest=max(layout.lengths), window=reach.window)
     gated_THd = heads_THd * gates_BH[layout.input_T].unsqueeze(-1).to(heads_THd.dtype)
     return F.linear(gated_THd.flatten(1), weights.output_weight, weights.output_bias)
 
 
-def _attention(q: Tensor, k: Tensor, v: Tensor, bounds: Tensor, *, longest: int) -> Tensor:
+def _attention(q: Tensor, k: Tensor, v: Tensor, bounds: Tensor, *, longest: int, window: int | None) -> Tensor:
     """``softmax(q kᵀ / √d) v`` within each sequence; ``bounds`` (int32): where sequences begin, and the last ends."""
     # Imported here: it registers operators and loads the compiler, which no CPU needs.
     from torch.nn.attention.varlen import varlen_attn
 
+    attend_each = varlen_attn if window is None else partial(varlen_attn, window_size=(window, window))
     several = len(bounds) - 1 > SEQUENCES_PER_CALL
     cuts = [*bounds[:-1:SEQUENCES_PER_CALL].tolist(), len(q)] if several else [0, len(q)]
     parts = []
     for number, (start, end) in enumerate(pairwise(cuts)):
         first = number * SEQUENCES_PER_CALL
         own = bounds[first : first + SEQUENCES_PER_CALL + 1] - start if several else bounds
-        part = varlen_attn(q[start:end], k[start:end], v[start:end], own, own, longest, longest)
+        part = attend_each(q[start:end], k[start:end], v[start:end], own, own, longest, longest)
         assert isinstance(part, Tensor)
         parts.append(part)
     return torch.cat(parts) if several else parts[0]

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .int8 import Int8HeadWeights
-from .layout import HeadOutputs, HeadWeights, TokenLayout
+from .layout import EVERYWHERE, HeadOutputs, HeadWeights, Reach, TokenLayout
 from .packed import NAME, require_inference
 from .runs import Run, runs
 
@@ -26,6 +26,8 @@ def attend_first(
     weights: HeadWeights | Int8HeadWeights,
     kept_BH: Tensor,
     gates_BH: Tensor,
+    *,
+    reach: Reach = EVERYWHERE,
 ) -> Tensor:
     """``packed.attend`` at the first token of every input, (B, D), for packed ``x`` (T, D).
 
@@ -33,7 +35,7 @@ def attend_first(
     """
     require_inference(NAME, x, weights, gates_BH, dropout=0.0)
     first_BD = layout.first(x)
-    return weights.combine(_by_run(x, first_BD, layout, weights, kept_BH, gates_BH), first_BD)
+    return weights.combine(_by_run(x, first_BD, layout, weights, kept_BH, gates_BH, reach), first_BD)
 
 
 def _by_run(
@@ -43,6 +45,7 @@ def _by_run(
     weights: HeadWeights | Int8HeadWeights,
     kept_BH: Tensor,
     gates_BH: Tensor,
+    reach: Reach,
 ) -> Iterator[HeadOutputs]:
     size = x_TD.shape[-1] // weights.num_heads
     tokens, firsts = weights.prepare(x_TD), weights.prepare(first_BD)
@@ -52,17 +55,20 @@ def _by_run(
             start = 3 * size * h
             q_pd = weights.project(firsts, inputs_p, slice(start, start + size))
             kv_t = weights.project(tokens, run.index_t, slice(start + size, start + 3 * size))
-            heads_pd = _attention(q_pd, kv_t.unflatten(1, (2, size)), run)
+            k_td, v_td = kv_t.unflatten(1, (2, size)).unbind(1)
+            # The query stands at place 0, where turning changes nothing.
+            heads_pd = _attention(q_pd, layout.turn(k_td, reach, run.index_t), v_td, run, reach)
             gates_p1 = gates_BH[:, h].index_select(0, inputs_p).unsqueeze(-1)
             gated_pd = heads_pd * gates_p1.to(heads_pd.dtype)
             pieces: list[tuple[slice, slice | Tensor]] = [(slice(None), slice(size * h, size * (h + 1)))]
             yield HeadOutputs(heads=gated_pd, index_t=inputs_p, pieces=pieces)
 
 
-def _attention(q_pd: Tensor, kv_t2d: Tensor, run: Run) -> Tensor:
+def _attention(q_pd: Tensor, k_td: Tensor, v_td: Tensor, run: Run, reach: Reach) -> Tensor:
     outputs, seen = [], 0
+    near = slice(None if reach.window is None else reach.window + 1)
     for group in run.groups:
-        k, v = kv_t2d[group.rows].unflatten(0, (group.count, group.length)).unbind(2)
+        k, v = (x[group.rows].unflatten(0, (group.count, group.length))[:, near] for x in (k_td, v_td))
         q = q_pd[seen : seen + group.count].unsqueeze(1)
         outputs.append(F.scaled_dot_product_attention(q.unsqueeze(1), k.unsqueeze(1), v.unsqueeze(1)).flatten(0, 2))
         seen += group.count

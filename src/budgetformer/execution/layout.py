@@ -31,6 +31,23 @@ class HeadOutputs:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Reach:
+    """How far a layer's tokens look, and how they tell places apart.
+
+    ``window``: a token attends to tokens at most so many places away; None: to all of its input.
+    ``rotary_theta``: queries and keys are turned by their place (Su et al. 2021, arXiv 2104.09864, dimension i
+    together with i + d/2) at the frequencies ``theta^(-2i/d)``; None: they are not.
+    """
+
+    window: int | None = None
+    rotary_theta: float | None = None
+
+
+EVERYWHERE = Reach()
+"""All tokens of the input, places not told apart."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class HeadWeights:
     """Weights of one layer, head-major: the rows of ``qkv_weight`` are q, k, v of head 0, then of head 1, and so on.
 
@@ -106,6 +123,7 @@ class TokenLayout:
         self.packed = packed
         self.execution = execution or ("packed" if packed else "reference")
         self.lengths_B = mask_BN.sum(dim=-1)
+        self._rotations: dict[float, tuple[Tensor, Tensor]] = {}
         if packed:
             self.index_T = mask_BN.flatten().nonzero().squeeze(-1)
             self.input_T = self.index_T // mask_BN.shape[1]
@@ -138,10 +156,37 @@ class TokenLayout:
         return _sums(_sums(x_TD, piece_starts), input_starts)
 
     @cached_property
+    def place(self) -> Tensor:
+        """The place of every token among the real tokens of its input, from 0, (T,) or (B, N)."""
+        if not self.packed:
+            return (self.mask_BN.long().cumsum(dim=1) - 1).clamp(min=0)
+        place_T = torch.arange(len(self.input_T), device=self.input_T.device)
+        return place_T - (self.lengths_B.cumsum(0) - self.lengths_B)[self.input_T]
+
+    def turn(self, x: Tensor, reach: Reach, index: Tensor | None = None) -> Tensor:
+        """Queries or keys ``x`` (tokens, …, d) as ``reach`` turns them: of all tokens, or of the packed ``index``."""
+        if reach.rotary_theta is None:
+            return x
+        cos, sin = self._rotation(reach.rotary_theta, x.shape[-1])
+        if index is not None:
+            cos, sin = cos.index_select(0, index), sin.index_select(0, index)
+        between = (1,) * (x.dim() - cos.dim())
+        cos, sin = (t.view(*t.shape[:-1], *between, t.shape[-1]) for t in (cos, sin))
+        first, second = x.float().chunk(2, dim=-1)
+        return torch.cat([first * cos - second * sin, second * cos + first * sin], dim=-1).to(x.dtype)
+
+    def _rotation(self, theta: float, size: int) -> tuple[Tensor, Tensor]:
+        """Cosine and sine of every token's angles in float32, (tokens, d / 2); all layers of a batch share them."""
+        if theta not in self._rotations:
+            exponent = torch.arange(0, size, 2, device=self.mask_BN.device, dtype=torch.float32) / size
+            angle = self.place.unsqueeze(-1).float() * (1.0 / theta**exponent)
+            self._rotations[theta] = (angle.cos(), angle.sin())
+        return self._rotations[theta]
+
+    @cached_property
     def _pieces(self) -> tuple[Tensor, Tensor]:
         """The packed token at which each piece begins, and the piece at which each input begins."""
-        place_T = torch.arange(len(self.input_T), device=self.input_T.device)
-        place_T -= (self.lengths_B.cumsum(0) - self.lengths_B)[self.input_T]
+        place_T = self.place
         count = sum(-(-length // PIECE) for length in self.lengths)
         pieces_B = (self.lengths_B + PIECE - 1) // PIECE
         starts = torch.nonzero_static(place_T % PIECE == 0, size=count).squeeze(-1)

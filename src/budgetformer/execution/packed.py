@@ -19,10 +19,10 @@ from itertools import pairwise
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
+from . import local
 from .int8 import Int8HeadWeights
-from .layout import HeadOutputs, HeadWeights, TokenLayout, take
+from .layout import EVERYWHERE, HeadOutputs, HeadWeights, Reach, TokenLayout, take
 from .runs import Group, Run, pair_order, runs
 
 NAME = "packed"
@@ -43,6 +43,7 @@ def attend(
     kept_BH: Tensor,
     gates_BH: Tensor,
     *,
+    reach: Reach = EVERYWHERE,
     dropout: float = 0.0,
     need_maps: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
@@ -58,9 +59,9 @@ def attend(
     found = runs(kept_BH, layout, apart=small and not need_maps)
     gates = None if torch.equal(gates_BH, kept_BH.to(gates_BH.dtype)) else gates_BH
     if need_maps or sum(len(run.groups) for run in found) <= weights.num_heads or len(found) == 1:
-        parts = _by_run(x, layout, weights, gates, found, maps)
+        parts = _by_run(x, layout, weights, gates, found, maps, reach)
     else:
-        parts = _by_length(x, layout, weights, kept_BH, gates)
+        parts = _by_length(x, layout, weights, kept_BH, gates, reach)
     return weights.combine(parts, x), maps
 
 
@@ -80,13 +81,15 @@ def _by_run(
     gates_BH: Tensor | None,
     found: list[Run],
     maps: Tensor | None,
+    reach: Reach,
 ) -> Iterator[HeadOutputs]:
     """Run by run; one attention call per run and length. ``gates_BH`` None: all kept gates are 1."""
     size = x.shape[-1] // weights.num_heads
     tokens = weights.prepare(x)
     for run in found:
         qkv = weights.project(tokens, run.index_t, run.part(3 * size)).unflatten(1, (-1, 3, size))
-        outputs = [_attention(qkv, run, group, layout, maps) for group in run.groups]
+        qkv = _turned(qkv, layout, reach, run.index_t)
+        outputs = [_attention(qkv, run, group, layout, maps, reach) for group in run.groups]
         heads_trd = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
         if gates_BH is not None:
             input_t = layout.input_T if run.index_t is None else layout.input_T.index_select(0, run.index_t)
@@ -102,6 +105,7 @@ def _by_length(
     weights: HeadWeights | Int8HeadWeights,
     kept_BH: Tensor,
     gates_BH: Tensor | None,
+    reach: Reach,
 ) -> Iterator[HeadOutputs]:
     """Head by head, but one attention call per length for the pairs of all heads. Otherwise as ``_by_run``."""
     size = x.shape[-1] // weights.num_heads
@@ -113,7 +117,10 @@ def _by_length(
         weights.project(tokens, order.tokens_P[rows_H[h]], slice(3 * size * h, 3 * size * (h + 1))) for h in chosen
     ]
     qkv_P = torch.cat(projected).index_select(0, order.by_length_P)
-    heads_Pd = torch.cat([_pairs_attention(qkv_P[g.rows], g, size) for g in order.groups])
+    if reach.rotary_theta is not None:
+        token_P = order.tokens_P.index_select(0, order.by_length_P)
+        qkv_P = _turned(qkv_P.unflatten(1, (1, 3, size)), layout, reach, token_P)
+    heads_Pd = torch.cat([_pairs_attention(qkv_P[g.rows], g, size, reach) for g in order.groups])
     heads_Pd = heads_Pd.index_select(0, order.by_head_P)
     if gates_BH is not None:
         head_P = torch.cat([torch.full((rows_H[h].stop - rows_H[h].start,), h, device=x.device) for h in chosen])
@@ -123,19 +130,29 @@ def _by_length(
     yield HeadOutputs(heads=heads_Pd, index_t=order.tokens_P, pieces=pieces)
 
 
-def _pairs_attention(qkv_P: Tensor, group: Group, size: int) -> Tensor:
+def _turned(qkv: Tensor, layout: TokenLayout, reach: Reach, index_t: Tensor | None) -> Tensor:
+    """(t, r, 3, d) with queries and keys turned by the places of the tokens ``index_t``; None: of all."""
+    if reach.rotary_theta is None:
+        return qkv
+    return torch.cat([layout.turn(qkv[:, :, :2], reach, index_t), qkv[:, :, 2:]], dim=2)
+
+
+def _pairs_attention(qkv_P: Tensor, group: Group, size: int, reach: Reach) -> Tensor:
     """Attention of all pairs of one length, (p·n, d)."""
     q, k, v = qkv_P.view(group.count, 1, group.length, 3, size).unbind(3)
-    return F.scaled_dot_product_attention(q, k, v).flatten(0, 2)
+    return local.attention(q, k, v, reach.window).flatten(0, 2)
 
 
-def _attention(qkv: Tensor, run: Run, group: Group, layout: TokenLayout, maps: Tensor | None) -> Tensor:
+def _attention(qkv: Tensor, run: Run, group: Group, layout: TokenLayout, maps: Tensor | None, reach: Reach) -> Tensor:
     """Attention of every pair of a run with one length, (p·n, r, d); fills ``maps`` when they are wanted."""
     q, k, v = qkv[group.rows].unflatten(0, (group.count, group.length)).permute(3, 0, 2, 1, 4)
     if maps is None:
-        per_head = F.scaled_dot_product_attention(q, k, v)
+        per_head = local.attention(q, k, v, reach.window)
     else:
         scores = (q @ k.transpose(-1, -2)).float() / math.sqrt(q.shape[-1])
+        if reach.window is not None:
+            place_n = torch.arange(group.length, device=q.device)
+            scores = scores.masked_fill(~local.near(place_n, place_n, reach.window), -math.inf)
         maps_prnn = torch.softmax(scores, dim=-1)
         per_head = maps_prnn.to(v.dtype) @ v
         for b, maps_rnn in zip(group.inputs, maps_prnn, strict=True):

@@ -12,7 +12,8 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..method import gated_output
-from .layout import HeadWeights, TokenLayout
+from .layout import EVERYWHERE, HeadWeights, Reach, TokenLayout
+from .local import near
 
 NAME = "reference"
 PACKED = False
@@ -25,6 +26,7 @@ def attend(
     kept_BH: Tensor,
     gates_BH: Tensor,
     *,
+    reach: Reach = EVERYWHERE,
     dropout: float = 0.0,
     need_maps: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
@@ -32,7 +34,8 @@ def attend(
 
     Returns the output (B, N, D) and, when ``need_maps``, the attention maps (B, H, N, N), all zero for closed
     heads and at padding. An input without real tokens attends to nothing: its heads give exactly zero, and so
-    do their gradients. ``dropout`` acts on the attention weights. ``weights`` may hold a part of the layer's heads.
+    do their gradients. ``reach`` says which tokens see each other. ``dropout`` acts on the attention weights.
+    ``weights`` may hold a part of the layer's heads.
     """
     if not isinstance(weights, HeadWeights):
         raise RuntimeError("a model in int8 is for inference with packed tokens: it has no gradients and no reference")
@@ -40,17 +43,21 @@ def attend(
     heads = weights.num_heads
     size = weights.qkv_weight.shape[0] // (3 * heads)
     qkv = F.linear(x, weights.qkv_weight, weights.qkv_bias)
-    q, k, v = qkv.view(batch, length, heads, 3, size).permute(3, 0, 2, 1, 4)
+    qkv = qkv.view(batch, length, heads, 3, size)
+    turned = layout.turn(qkv[:, :, :, :2], reach)
+    q, k, v = (x.transpose(1, 2) for x in (turned[:, :, :, 0], turned[:, :, :, 1], qkv[:, :, :, 2]))
     real_B1 = layout.mask_BN.any(dim=-1, keepdim=True)
-    attended_B11N = (layout.mask_BN | ~real_B1)[:, None, None, :]
+    attended = (layout.mask_BN | ~real_B1)[:, None, None, :]
+    if reach.window is not None:
+        attended = attended & near(layout.place, layout.place, reach.window)[:, None]
     if need_maps:
         scores = (q @ k.transpose(-1, -2)).float() / math.sqrt(size)
-        maps = torch.softmax(scores.masked_fill(~attended_B11N, -math.inf), dim=-1)
+        maps = torch.softmax(scores.masked_fill(~attended, -math.inf), dim=-1)
         per_head = F.dropout(maps, dropout, training=dropout > 0).to(v.dtype) @ v
         seen = layout.mask_BN[:, None, :, None] & kept_BH[:, :, None, None] & real_B1[:, None, None]
         maps = torch.where(seen, maps, 0.0)
     else:
         maps = None
-        per_head = F.scaled_dot_product_attention(q, k, v, attn_mask=attended_B11N, dropout_p=dropout)
+        per_head = F.scaled_dot_product_attention(q, k, v, attn_mask=attended, dropout_p=dropout)
     gates_BH = gates_BH * real_B1
     return gated_output(per_head, gates_BH, weights.output_weight, weights.output_bias), maps

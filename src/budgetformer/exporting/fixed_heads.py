@@ -33,8 +33,11 @@ class FixedHeadsAttention(nn.Module):
         size = attention.qkv.in_features // attention.num_heads
         rows = [3 * size * h + i for h in self.kept for i in range(3 * size)]
         columns = [size * h + i for h in self.kept for i in range(size)]
-        self.qkv_weight, self.qkv_bias = _part(attention.qkv.weight[rows]), _part(attention.qkv.bias[rows])
-        self.output_weight, self.output_bias = _part(attention.output.weight[:, columns]), _part(attention.output.bias)
+        qkv, output = attention.qkv, attention.output
+        self.qkv_weight, self.output_weight = _part(qkv.weight[rows]), _part(output.weight[:, columns])
+        self.qkv_bias = None if qkv.bias is None else _part(qkv.bias[rows])
+        self.output_bias = None if output.bias is None else _part(output.bias)
+        self.reach = attention.reach
         self.chooser = attention if attention.selection == "soft" else None
         if self.chooser is not None:
             del self.chooser.qkv, self.chooser.output
@@ -42,7 +45,8 @@ class FixedHeadsAttention(nn.Module):
     def forward(self, x: Tensor, *, layout: TokenLayout, **request: Any) -> AttentionOutput:
         """Attend within ``x`` (B, N, D); as ``BudgetedSelfAttention`` with ``budget`` and the static policy."""
         if not self.kept:
-            return AttentionOutput(hidden=self.output_bias.expand_as(x), decision=None, maps=None)
+            hidden = torch.zeros_like(x) if self.output_bias is None else self.output_bias.expand_as(x)
+            return AttentionOutput(hidden=hidden, decision=None, maps=None)
         weights = HeadWeights(
             num_heads=len(self.kept),
             qkv_weight=self.qkv_weight,
@@ -51,7 +55,8 @@ class FixedHeadsAttention(nn.Module):
             output_bias=self.output_bias,
         )
         gates_Bk = self._gates(x, layout)
-        hidden, _ = attend(x, layout, weights, torch.ones_like(gates_Bk, dtype=torch.bool), gates_Bk)
+        kept_Bk = torch.ones_like(gates_Bk, dtype=torch.bool)
+        hidden, _ = attend(x, layout, weights, kept_Bk, gates_Bk, reach=self.reach)
         return AttentionOutput(hidden=hidden, decision=None, maps=None)
 
     def _gates(self, x: Tensor, layout: TokenLayout) -> Tensor:

@@ -61,7 +61,7 @@ def write_graph(model: BudgetFormerForSequenceClassification, file: Path, *, fix
     if size > LARGEST:
         raise ValueError(f"the model has {size:,} bytes of weights and one ONNX file holds {LARGEST:,}")
     names, outputs = input_names(model.config), output_names(model, fixed=fixed)
-    limit = model.config.max_position_embeddings
+    limit = model.config.text_limit
     batch, length = torch.export.Dim("batch"), torch.export.Dim("length", max=limit)
     example = torch.ones(2, min(8, limit), dtype=torch.long)
     with _silence():

@@ -41,7 +41,7 @@ def metadata(classifier: Classifier, *, folder: Path, sets: HeadSets | None, che
         "text_columns": config.text_columns,
         "pair_column": config.pair_column,
         "joined_by": "\n",
-        "max_length": config.max_position_embeddings,
+        "max_length": config.text_limit,
         "longer_texts": "end cut off; of a pair the longer text first",
         "pad_token_id": config.pad_token_id,
         "padding": "either side; attention_mask 0 there",

@@ -14,9 +14,11 @@ AUTO_MAP = {
     "AutoModel": f"{MODELING}.BudgetFormerModel",
     "AutoModelForSequenceClassification": f"{MODELING}.BudgetFormerForSequenceClassification",
 }
+SETTINGS = ("configuration_checks", "configuration")
 MODULES = (
     "method",
     "execution.layout",
+    "execution.local",
     "execution.int8",
     "execution.runs",
     "execution.pairs",
@@ -32,7 +34,7 @@ MODULES = (
     "pretrained",
     "modeling",
 )
-"""What the model is made of, each after those that it imports."""
+"""What configuration and model are made of, each after those that it imports."""
 
 LICENCE = """\
 MIT License
@@ -64,8 +66,8 @@ def code_files() -> dict[str, str]:
     classes = [name.rpartition(".")[2] for name in AUTO_MAP.values()]
     return {
         f"{CONFIGURATION}.py": bundle(
-            ["configuration"],
-            header=_header("the configuration", ["configuration"]),
+            SETTINGS,
+            header=_header("the configuration", SETTINGS),
             apart={},
             public=["IGNORED", "BudgetFormerConfig"],
         ),

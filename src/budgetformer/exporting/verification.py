@@ -103,7 +103,7 @@ def _session(file: Path) -> Any:
 def random_batches(config: BudgetFormerConfig, *, seed: int = 0) -> list[dict[str, Tensor]]:
     """Batches of random tokens in many shapes, padded on either side, as the inputs of the graph."""
     generator = torch.Generator().manual_seed(seed)
-    limit = config.max_position_embeddings
+    limit = config.text_limit
     found = []
     for rows, length, left in ((1, 1, False), (7, min(63, limit), False), (2, limit, True), (32, min(24, limit), True)):
         lengths_B = torch.randint(1, length + 1, (rows,), generator=generator)

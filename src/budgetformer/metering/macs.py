@@ -13,13 +13,17 @@ that keeps k heads:
 | relevance_net  | ``D H``        | g; absent with full attention                            |
 | feed_forward   | ``2 n D F``    |                                                          |
 
-and once per input ``classifier``: ``D C``. Embeddings are a look-up and cost 0. Pooling, softmax, gates, norms and
-activations are elementwise or sums (of the order of ``n D`` and ``n² k``) and are not counted, as in the usual
-counters. A model with its own nets in place of f and g costs what those cost; the formula is that of the defaults.
+and once per input ``classifier``: ``D C``, and ``D²`` more with a dense layer before it. Embeddings are a look-up and
+cost 0, but for a projection to the model's width (``embeddings``, ``n E D``). A gated feed-forward costs ``3 n D F``.
+A layer with a local window w computes fewer scores than n²: for stretches of w queries the keys that one of them can
+reach (``local_scores``). Pooling, softmax, gates, norms and activations are elementwise or sums (of the order of
+``n D`` and ``n² k``) and are not counted, as in the usual counters. A model with its own nets in place of f and g costs
+what those cost; the formula is that of the defaults.
 
 With first-token pooling the packed execution computes in the last layer only what the classifier reads: keys and
-values ``2 n D d k``, and the query ``D d k``, scores and values ``n d k`` each, output ``d D k`` and feed-forward
-``2 D F`` of one token. An input without tokens has no first token, but its row passes the feed-forward all the same.
+values ``2 n D d k``, and the query ``D d k``, scores and values ``n d k`` each (at most w + 1 of the n with a window),
+output ``d D k`` and the feed-forward of one token. An input without tokens has no first token, but its row passes the
+feed-forward all the same.
 """
 
 from __future__ import annotations
@@ -36,8 +40,8 @@ def breakdown(
     """Multiply-adds of the packed execution by part, each (B,), summed over layers.
 
     ``lengths`` (B,) or one number: real tokens, special ones included. ``heads`` (B, L), (L,) or one number: heads
-    kept. ``whole``: the last layer is computed for all tokens whatever the pooling. Raises ValueError that names the
-    argument when a value is impossible or the shapes do not fit.
+    kept. ``whole``: the last layer is computed for all tokens whatever the pooling, and all scores whatever the window,
+    as the reference does. Raises ValueError naming the argument when a value is impossible or the shapes do not fit.
     """
     n_B = _whole("lengths", lengths, 0, None)
     if n_B.ndim > 1:
@@ -50,24 +54,47 @@ def breakdown(
     has_budget_net = config.budgeted and config.fixed_budget is None
     short = config.skips_to_first_token and not whole
     k_B = k_BL[:, : layers - short].sum(axis=1)
+    windows = [None if whole else config.window(layer) for layer in range(layers - short)]
+    scores = {window: local_scores(n_B, window) for window in set(windows)}
+    scores_B = sum((scores[w] * k_BL[:, layer] for layer, w in enumerate(windows)), start=0 * n_B) * size
+    feed_forward = width * config.intermediate_size * (3 if config.is_gated_act else 2)
+    pooler = width**2 if config.classifier_activation else 0
     parts = {
         "projections": 3 * n_B * width * size * k_B,
-        "scores": n_B**2 * size * k_B,
-        "values": n_B**2 * size * k_B,
+        "scores": scores_B,
+        "values": scores_B,
         "output": n_B * size * width * k_B,
         "budget_net": once_B * (layers * (width**2 + width) if has_budget_net else 0),
         "relevance_net": once_B * (layers * width * config.num_attention_heads if config.budgeted else 0),
-        "feed_forward": 2 * (layers - short) * n_B * width * config.intermediate_size,
-        "classifier": once_B * width * config.num_labels,
+        "feed_forward": (layers - short) * n_B * feed_forward,
+        "classifier": once_B * (width * config.num_labels + pooler),
     }
+    if config.embedding_width != width:
+        parts["embeddings"] = n_B * config.embedding_width * width
     if short:
         last_B = k_BL[:, -1] * (n_B > 0)
+        window = config.window(layers - 1)
+        seen_B = n_B if window is None else np.minimum(n_B, window + 1)
         parts["projections"] = parts["projections"] + (2 * n_B + 1) * width * size * last_B
-        parts["scores"] = parts["scores"] + n_B * size * last_B
-        parts["values"] = parts["values"] + n_B * size * last_B
+        parts["scores"] = parts["scores"] + seen_B * size * last_B
+        parts["values"] = parts["values"] + seen_B * size * last_B
         parts["output"] = parts["output"] + size * width * last_B
-        parts["feed_forward"] = parts["feed_forward"] + 2 * width * config.intermediate_size
+        parts["feed_forward"] = parts["feed_forward"] + feed_forward
     return parts
+
+
+def local_scores(lengths: NDArray[np.int64], window: int | None) -> NDArray[np.int64]:
+    """Scores per head that the packed execution computes for inputs of these lengths, (B,); ``n²`` without a window."""
+    if window is None:
+        return lengths**2
+    step = max(window, 1)
+    found = {}
+    for n in np.unique(lengths).tolist():
+        starts = np.arange(0, n, step)
+        stops = np.minimum(starts + step, n)
+        reach = np.minimum(stops + window, n) - np.maximum(starts - window, 0)
+        found[n] = n * n if n <= window + 1 else int(((stops - starts) * reach).sum())
+    return np.array([found[n] for n in lengths.tolist()], dtype=np.int64)
 
 
 def executed_macs(

@@ -76,7 +76,7 @@ def _model(config: BudgetFormerConfig, record: Mapping[str, Any]) -> list[str]:
     return [
         f"{config.num_hidden_layers} layers, {config.num_attention_heads} heads, width {config.hidden_size}, "
         f"{record['parameters']:,} parameters. {kind}",
-        f"Texts are cut to {config.max_position_embeddings} tokens.",
+        f"Texts are cut to {config.text_limit} tokens.",
         "",
         f"{config.num_labels} classes, in order: {names}.",
     ]
