@@ -56,7 +56,6 @@ def create_app(settings: ServingSettings) -> FastAPI:
         docs_url=None,  # both pages would load their parts from outside
         redoc_url=None,
         lifespan=_life,
-        max_body_size=settings.max_bytes,
         openapi_tags=[{"name": "work"}, {"name": "state"}],
     )
     app.state.service, app.state.failure = service, None

@@ -11,20 +11,45 @@ from typing import Any
 from fastapi import Request, Response
 from fastapi.routing import APIRoute
 from pydantic_core import from_json
+from starlette.requests import ClientDisconnect
 
 from .problems import Problem
-from .service import Service
+from .service import Gone, Service
 
 
 class StrictRequest(Request):
-    """A request whose JSON is that of RFC 8259: no NaN, no half surrogate pairs, no nesting without end."""
+    """A request whose body has an end, and whose JSON is that of RFC 8259.
+
+    So no more than ``max_bytes`` are ever held, whatever the client declares; and there is no NaN, no half
+    surrogate pair and no nesting without end.
+    """
+
+    async def body(self) -> bytes:
+        """The body; ``Problem`` 413 when it is too long, before the rest of it is read."""
+        if not hasattr(self, "_body"):
+            most = self.app.state.service.settings.max_bytes
+            declared = self.headers.get("content-length", "")
+            if declared.isdecimal() and int(declared[:20]) > most:
+                raise _too_long(most)
+            chunks, size = [], 0
+            async for chunk in self.stream():
+                chunks.append(chunk)
+                size += len(chunk)
+                if size > most:
+                    raise _too_long(most)
+            self._body = b"".join(chunks)
+        return self._body
 
     async def json(self) -> Any:
         """The parsed body; ``Problem`` 400 with the place of what is wrong."""
         try:
             return from_json(await self.body(), allow_inf_nan=False)
         except ValueError as error:
-            raise Problem(400, f"the body is not JSON: {error}", field="body") from None
+            raise Problem(400, f"not JSON: {error}", field="body") from None
+
+
+def _too_long(most: int) -> Problem:
+    return Problem(413, f"at most {most} bytes; send several requests", field="body")
 
 
 class GuardedRoute(APIRoute):
@@ -58,6 +83,8 @@ class WorkRoute(APIRoute):
                 try:
                     async with asyncio.timeout(service.settings.timeout_s):
                         await strict.body()
+                except ClientDisconnect:
+                    raise Gone from None
                 except TimeoutError:
                     raise Problem(408, "the body did not arrive in time", headers={"Connection": "close"}) from None
                 return await handler(strict)

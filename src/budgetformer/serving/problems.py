@@ -9,6 +9,8 @@ from typing import Any
 from fastapi import HTTPException
 from starlette.responses import JSONResponse
 
+from ..data.unicode import shown
+
 
 @dataclass(frozen=True, kw_only=True)
 class FieldProblem:
@@ -59,8 +61,7 @@ def _name(place: Sequence[int | str]) -> str:
     name = ""
     for part in place[1:] if place and place[0] == "body" else place:
         name += f"[{part}]" if isinstance(part, int) else f".{part}" if name else str(part)
-    name = name.encode("utf-8", "replace").decode("utf-8")
-    return (name if len(name) <= 80 else name[:79] + "…") or "body"
+    return shown(name if len(name) <= 80 else name[:79] + "…") if name else "body"
 
 
 def _message(error: Mapping[str, Any], *, budgeted: bool) -> str:

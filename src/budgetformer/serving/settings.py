@@ -21,7 +21,8 @@ class ServingSettings:
     Shedding: with ``shed_budget``, texts are capped to that share of the heads from the moment the queue is
     ``shed_at`` full until it is less than half of that. Leaving: after SIGTERM new requests are still answered,
     with 503, for ``leave_s`` seconds at least.
-    ``threads`` of the model in each of ``workers`` processes; None: the cores divided by the workers.
+    ``threads`` of the model in each of ``workers`` processes; None: the cores divided by the workers, or as many as
+    OMP_NUM_THREADS says if these are fewer.
     """
 
     folder: str
@@ -70,7 +71,9 @@ class ServingSettings:
     @property
     def threads_each(self) -> int:
         """Threads of one worker: those asked for, or an equal part of the cores."""
-        return self.threads or max(1, usable_cores() // self.workers)
+        wanted = os.environ.get("OMP_NUM_THREADS", "")
+        most = int(wanted) if wanted.isdecimal() and int(wanted) else math.inf
+        return self.threads or int(max(1, min(usable_cores() // self.workers, most)))
 
 
 def usable_cores() -> int:
