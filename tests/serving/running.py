@@ -20,6 +20,8 @@ from budgetformer import Pair, Prediction
 from ..cli.commands import ENTRY, environment
 
 PATIENCE = 120.0
+KEY = "a-key-for-tests"
+KEYED = {"X-API-Key": KEY}
 
 
 class Running:
@@ -45,7 +47,7 @@ class Running:
         line = self.process.stdout.readline()
         assert line.startswith("listening on http://"), self.log.read_text(encoding="utf-8")
         self.url = line.split()[2]
-        self.client = httpx.Client(base_url=self.url, timeout=PATIENCE)
+        self.client = httpx.Client(base_url=self.url, timeout=PATIENCE, headers=KEYED)
         if self.wait:
             self.until(lambda: self.client.get("/ready").status_code == 200)
         return self

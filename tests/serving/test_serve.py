@@ -19,29 +19,12 @@ from budgetformer.metering.macs import dense_macs
 
 from ..cli.commands import there
 from ..conftest import WORDS, sentences
-from ..model_folders import NAMES, make_folder
-from .running import Running, body_of, equal, refused, strict
+from ..model_folders import NAMES
+from .running import KEY, KEYED, Running, body_of, equal, refused, strict
 
 TEXTS = [text for text, _ in sentences(24, labels=list(WORDS), seed=5)]
 ODD = ["", "   ", "\u200b\u200b", "😀", "\x00x", "[SEP] [PAD]", "a\nb\tc", "very " * 40, "Ünïcode\u2028"]
 JSON = {"Content-Type": "application/json"}
-LIMITS = ("--max-bytes", 100_000, "--max-texts", 64, "--max-characters", 5000, "--threads", 1)
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_folder(tmp_path_factory.mktemp("served") / "news", segments=True)
-
-
-@pytest.fixture(scope="module")
-def classifier(folder: Path) -> Classifier:
-    return Classifier.from_pretrained(folder, device="cpu")
-
-
-@pytest.fixture(scope="module")
-def server(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    with Running(folder, *LIMITS, log=tmp_path_factory.mktemp("log") / "log") as running:
-        yield running
 
 
 @pytest.mark.parametrize("fields", [{}, {"budget": 0.25}, {"max_budget": 0.5}, {"budget": 1}, {"budget": None}])
@@ -156,7 +139,7 @@ def test_a_body_without_declared_length_ends_at_the_limit(server: Running) -> No
 
 def test_a_body_with_a_false_length_does_no_harm(server: Running) -> None:
     host, port = server.url.removeprefix("http://").split(":")
-    head = b"POST /classify HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: "
+    head = f"POST /classify HTTP/1.1\r\nHost: x\r\nX-API-Key: {KEY}\r\nContent-Type: application/json\r\nContent-Length: ".encode()
     for length in (b"999999999999999999999999", b"-5", b"99"):
         with socket.create_connection((host, int(port)), timeout=10) as raw:
             raw.sendall(head + length + b"\r\n\r\n{}")
@@ -174,7 +157,7 @@ def test_parallel_requests_get_the_answers_that_they_get_alone(server: Running, 
     def work(client_number: int) -> list[tuple[list[str], dict[str, Any], httpx.Response]]:
         own = random.Random(client_number)
         done = []
-        with httpx.Client(base_url=server.url, timeout=120) as client:
+        with httpx.Client(base_url=server.url, timeout=120, headers=KEYED) as client:
             for number in range(10):
                 texts = [" ".join(own.choices(words, k=own.randint(1, 45))) for _ in range(own.randint(1, 4))]
                 ask = asks[(client_number + number) % len(asks)]

@@ -108,17 +108,19 @@ def run(
     if host not in ("127.0.0.1", "::1", "localhost") and settings.api_key is None:
         warn(f"anyone who reaches {host} can use this server: there is no API key")
     _require_extra()
-    from ..inference import pick_device
-    from ..model_folder import check_folder
-    from ..precision import check_precision
-    from ..serving.server import serve
-    from .libraries import quiet_libraries
+    from ..serving.server import bind, serve
 
-    check_folder(folder)
-    check_precision(precision)
-    pick_device(device)
-    quiet_libraries()
-    serve(settings)
+    with bind(host, port) as listener:
+        from ..inference import pick_device
+        from ..model_folder import check_folder
+        from ..precision import check_precision
+        from .libraries import quiet_libraries
+
+        check_folder(folder)
+        check_precision(precision)
+        pick_device(device)
+        quiet_libraries()
+        serve(settings, listener)
 
 
 def _key(file: Path | None) -> str | None:

@@ -139,7 +139,7 @@ def _guarded_routes(service: Service) -> APIRouter:
 def _classify(service: Service, model: type[Any]) -> Callable[..., Any]:
     async def classify(body: Any, request: Request) -> JSONResponse:
         """Classify texts or pairs, in their order."""
-        answer = await service.classify(body, gone=_disconnected(request))
+        answer = await service.classify(body, gone=partial(_disconnected, request))
         request.scope["state"]["log"] |= {"texts": len(answer["answers"]), **answer["timings"]}
         return JSONResponse(answer)
 

@@ -34,8 +34,8 @@ class ClassifyRequest(BaseModel):
     details: bool = Field(
         default=False, description="Also give the relevance of every head and which heads were kept, by layer."
     )
-    timeout_ms: int | None = Field(
-        default=None, ge=1, le=3_600_000, description="Give up after this many milliseconds, if that is earlier."
+    timeout_ms: float | None = Field(
+        default=None, gt=0, le=3_600_000, description="Give up after this many milliseconds, if that is earlier."
     )
 
     @property

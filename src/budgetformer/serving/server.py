@@ -22,13 +22,12 @@ from .settings import ServingSettings
 SHARED_METRICS = "PROMETHEUS_MULTIPROC_DIR"
 
 
-def serve(settings: ServingSettings) -> None:
-    """Serve until SIGTERM or Ctrl-C; what was accepted is answered before this returns.
+def serve(settings: ServingSettings, listener: socket.socket) -> None:
+    """Serve at ``listener`` until SIGTERM or Ctrl-C; what was accepted is answered before this returns.
 
-    Raises ValueError for an address or a model folder that cannot be used, KeyboardInterrupt after Ctrl-C.
+    Raises ValueError for a model folder that cannot be used, KeyboardInterrupt after Ctrl-C.
     """
-    listener = bind(settings.host, settings.port)
-    with listener, _stopping() as stopped:
+    with _stopping() as stopped:
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         print(f"listening on http://{shown}:{port} (description: /openapi.json, Ctrl-C to stop)", flush=True)
@@ -41,17 +40,27 @@ def serve(settings: ServingSettings) -> None:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises ValueError that says what to do when the address cannot be had."""
+    """A socket that has the address and does not listen yet: so nobody waits while the server starts.
+
+    Raises ValueError that says what to do when the address cannot be had.
+    """
     try:
-        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        listener = socket.create_server(address[:2], family=family, backlog=2048)
+        family, kind, _, _, address = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+        except BaseException:
+            listener.close()
+            raise
     except (OSError, UnicodeError) as error:
-        code = getattr(error, "errno", None)
         reasons = {errno.EADDRINUSE: "is in use", errno.EACCES: "is not allowed to this user"}
-        if code in reasons:
-            raise ValueError(f"port {port} on {host} {reasons[code]}; choose another one with --port") from error
+        reason = reasons.get(getattr(error, "errno", None) or 0)
+        if reason is not None:
+            raise ValueError(f"port {port} on {host} {reason}; choose another one with --port") from error
         raise ValueError(f"cannot listen on --host {host}, --port {port}: {error}") from error
-    listener.set_inheritable(True)
     return listener
 
 

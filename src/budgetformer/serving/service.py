@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -78,8 +78,8 @@ class Service:
         await asyncio.sleep(self.settings.leave_s)
         await self._idle.wait()
 
-    async def classify(self, body: ClassifyRequest, *, gone: Awaitable[None]) -> dict[str, Any]:
-        """The answer to a request as JSON values. ``gone`` ends when nobody waits for it any more."""
+    async def classify(self, body: ClassifyRequest, *, gone: Callable[[], Coroutine[Any, Any, None]]) -> dict[str, Any]:
+        """The answer to a request as JSON values. ``gone()`` ends when nobody waits for it any more."""
         started = time.monotonic()
         until = started + min(self.settings.timeout_s, (body.timeout_ms or 3_600_000) / 1000)
         inputs = body.inputs
@@ -87,7 +87,7 @@ class Service:
         if not self.batcher.admit(len(inputs)):
             raise self._busy()
         budget, max_budget = body.asked
-        left = asyncio.ensure_future(gone)
+        left = asyncio.create_task(gone())
         try:
             try:
                 encoded = await _first(asyncio.wrap_future(self.engine.encode(inputs)), left, until)
@@ -155,7 +155,7 @@ class Gone(Exception):
     """Nobody waits for the answer any more."""
 
 
-async def _first(work: asyncio.Future[T], gone: asyncio.Future[None], until: float) -> T:
+async def _first(work: asyncio.Future[T], gone: asyncio.Future[Any], until: float) -> T:
     """The result of ``work``, unless the client leaves or the time is over before."""
     left = max(0.0, until - time.monotonic())
     await asyncio.wait({work, gone}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
