@@ -29,6 +29,7 @@ class Running:
 
     def __init__(self, folder: Path, *options: object, log: Path, wait: bool = True, **variables: str) -> None:
         self.log, self.wait = log, wait
+        self.seen: list[int] = []
         arguments = ["serve", str(folder), "--port", "0", *map(str, options)]
         entry = [sys.executable, "-W", "error", *ENTRY[1:]]
         with log.open("wb") as file:

@@ -47,11 +47,35 @@ def slow_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def slow(slow_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """Watched from its start; the last test of this file ends it."""
     options = ("--threads", 1, "--timeout", 120, "--batch-tokens", 1024, "--max-queue", 300, "--max-texts", 300)
-    shedding = ("--shed-budget", 0.125, "--shed-at", 0.6)
+    shedding = ("--shed-budget", 0.125, "--shed-at", 0.6, "--leave", 0.3)
     log = tmp_path_factory.mktemp("log") / "log"
-    with Running(slow_folder, *options, *shedding, "--max-bytes", 10_000_000, log=log) as running:
+    with Running(slow_folder, *options, *shedding, log=log, wait=False) as running:
         yield running
+
+
+@pytest.fixture(autouse=True)
+def ready(request: pytest.FixtureRequest) -> None:
+    """Wait until the server is ready, and see that it was not before it could answer."""
+    if "slow" not in request.fixturenames:
+        return
+    server: Running = request.getfixturevalue("slow")
+    seen: list[int] = []
+
+    def is_ready() -> bool:
+        response = server.client.get("/ready")
+        if not seen and response.status_code == 503:
+            assert strict(response)["status"] == "loading"
+            assert server.client.post("/classify", json={"texts": ["good"]}).status_code in (503, 200)
+        seen.append(response.status_code)
+        return seen[-1] == 200
+
+    server.until(is_ready)
+    if not server.seen:
+        server.seen += seen
+        assert server.seen[0] == 503
+        assert server.classify("good")
 
 
 def waiting(server: Running) -> int:
@@ -120,34 +144,6 @@ def test_a_request_is_given_up_at_its_own_time(slow: Running) -> None:
     assert slow.classify("good film", timeout_ms=60_000)
 
 
-def test_ready_after_loading_and_sigterm_answers_what_was_accepted(slow_folder: Path, tmp_path: Path) -> None:
-    options = ("--threads", 1, "--timeout", 120, "--batch-tokens", 1024, "--leave", 0.3)
-    with Running(slow_folder, *options, log=tmp_path / "log", wait=False) as server:
-        seen: list[int] = []
-
-        def ready() -> bool:
-            response = server.client.get("/ready")
-            if not seen and response.status_code == 503:
-                assert strict(response)["status"] == "loading"
-                refused(server.client.post("/classify", json={"texts": ["good"]}), 503)
-            seen.append(response.status_code)
-            return seen[-1] == 200
-
-        server.until(ready)
-        assert seen[0] == 503
-        assert server.classify("good")
-        with busy(server) as work:
-            server.process.send_signal(signal.SIGTERM)
-            server.until(lambda: server.client.get("/ready").status_code == 503)
-            assert strict(server.client.get("/ready"))["status"] == "leaving"
-            assert server.client.get("/health").status_code == 200
-            assert "leaving" in refused(server.client.post("/classify", json={"texts": ["good"]}), 503)["error"]
-            assert not work.done()
-            assert len(strict(work.result())["answers"]) == MANY
-        assert server.process.wait(timeout=60) == 0
-    assert not [line for line in server.lines() if line["level"] in ("error", "critical")]
-
-
 @pytest.mark.slow
 def test_ctrl_c_ends_as_every_command_does(slow_folder: Path, tmp_path: Path) -> None:
     with Running(slow_folder, "--threads", 1, log=tmp_path / "log") as server:
@@ -192,3 +188,16 @@ def test_memory_does_not_grow_with_requests_of_varying_length(slow_folder: Path,
             if number in (500, 2000):
                 after[number] = held().rss
         assert after[2000] < 1.1 * after[500]
+
+
+def test_sigterm_answers_what_was_accepted_and_refuses_the_rest(slow: Running) -> None:
+    with busy(slow) as work:
+        slow.process.send_signal(signal.SIGTERM)
+        slow.until(lambda: slow.client.get("/ready").status_code == 503)
+        assert strict(slow.client.get("/ready"))["status"] == "leaving"
+        assert slow.client.get("/health").status_code == 200
+        assert "leaving" in refused(slow.client.post("/classify", json={"texts": ["good"]}), 503)["error"]
+        assert not work.done()
+        assert len(strict(work.result())["answers"]) == MANY
+    assert slow.process.wait(timeout=60) == 0
+    assert not [line for line in slow.lines() if line["level"] in ("error", "critical")]

@@ -250,8 +250,10 @@ def test_a_text_waits_for_company_no_longer_than_stated(folder: Path) -> None:
 
 def test_places_in_the_queue_are_given_back_in_every_case(folder: Path) -> None:
     async def work(service: Service, ask: Any) -> None:
+        assert service.batcher.admit(4)
         with pytest.raises(Problem) as full:
-            await ask(*["good"] * 5)
+            await ask("good")
+        service.batcher.release(4)
         assert (full.value.status, full.value.headers["Retry-After"]) == (429, "1")
 
         async def at_once() -> None:
