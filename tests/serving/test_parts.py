@@ -254,7 +254,7 @@ def test_places_in_the_queue_are_given_back_in_every_case(folder: Path) -> None:
         with pytest.raises(Problem) as full:
             await ask("good")
         service.batcher.release(4)
-        assert (full.value.status, full.value.headers["Retry-After"]) == (429, "1")
+        assert (full.value.status, full.value.headers["Retry-After"]) == (429, "4")
 
         async def at_once() -> None:
             return None

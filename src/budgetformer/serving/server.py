@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import signal
 import socket
@@ -99,7 +100,8 @@ def _config(settings: ServingSettings, app: Any, **more: Any) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         timeout_keep_alive=30,
-        timeout_graceful_shutdown=10,
+        timeout_graceful_shutdown=math.ceil(settings.timeout_s) + 5,  # by then every request has its answer
+        ws="none",
         timeout_worker_healthcheck=120,  # a worker imports torch before it answers
         **more,
     )
