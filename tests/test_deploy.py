@@ -23,7 +23,8 @@ def test_the_container_starts_the_server_and_copies_what_is_there() -> None:
     assert name == "budgetformer"
     check_arguments(arguments)
     copied = [name for line in re.findall(r"^COPY (.*) \S+$", text, re.MULTILINE) for name in line.split()]
-    assert copied and all((ROOT / name).exists() for name in copied)
+    assert copied
+    assert all((ROOT / name).exists() for name in copied)
     assert re.search(r"^USER (?!root|0$)", text, re.MULTILINE)
 
 

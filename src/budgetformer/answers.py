@@ -110,7 +110,9 @@ class Request:
 
 
 def _chained(first: Policy, then: Policy | None) -> Policy:
-    return first if then is None else lambda share_B, scores_BH, keys_B: then(*first(share_B, scores_BH, keys_B), keys_B)
+    return (
+        first if then is None else lambda share_B, scores_BH, keys_B: then(*first(share_B, scores_BH, keys_B), keys_B)
+    )
 
 
 def _is_list(value: Any) -> bool:
@@ -118,7 +120,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _is_share(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 < value <= 1
+    return isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 < float(value) <= 1
 
 
 def _spread(value: Any, size: int) -> Sequence[float | None]:

@@ -109,7 +109,8 @@ def refused(response: httpx.Response, *statuses: int) -> dict[str, Any]:
     assert response.status_code in statuses, (response.status_code, response.text)
     reason = strict(response)
     assert set(reason) == {"error", "fields"}
-    assert reason["error"] and "\n" not in reason["error"]
+    assert reason["error"]
+    assert "\n" not in reason["error"]
     return reason
 
 

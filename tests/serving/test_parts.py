@@ -81,7 +81,9 @@ def test_every_text_is_taken_once_and_batches_fit(requests: list[list[int]], tok
         assert len(batch) == 1 or longest * len(batch) <= tokens
         seen += batch
     assert queue.tokens == 0
-    assert sorted((jobs.index(j), n) for j, n in seen) == [(i, n) for i, r in enumerate(requests) for n in range(len(r))]
+    assert sorted((jobs.index(j), n) for j, n in seen) == [
+        (i, n) for i, r in enumerate(requests) for n in range(len(r))
+    ]
 
 
 def test_shedding_tightens_what_asks_for_more_and_says_so() -> None:

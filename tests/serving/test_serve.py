@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,9 +16,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from budgetformer import Classifier, Pair
+from budgetformer.cli import run
 from budgetformer.metering.macs import dense_macs
 
-from ..cli.commands import there
+from ..cli.commands import Here, there
 from ..conftest import WORDS, sentences
 from ..model_folders import NAMES
 from .running import KEY, KEYED, Running, body_of, equal, refused, strict
@@ -119,8 +121,11 @@ def test_other_kinds_of_content_and_unknown_places_are_refused(server: Running) 
         refused(server.client.post("/classify", content=good, headers={"Content-Type": kind}), 415)
     refused(server.client.post("/classify", content=good), 415)
     refused(server.client.get("/nowhere"), 404)
-    assert refused(server.client.get("/classify"), 405) and server.client.get("/classify").headers["allow"] == "POST"
-    assert server.client.post("/classify", content=good, headers={"Content-Type": "application/json; charset=utf-8"})
+    wrong_method = server.client.get("/classify")
+    refused(wrong_method, 405)
+    assert wrong_method.headers["allow"] == "POST"
+    charset = {"Content-Type": "application/json; charset=utf-8"}
+    assert server.client.post("/classify", content=good, headers=charset).status_code == 200
 
 
 def test_a_body_without_declared_length_ends_at_the_limit(server: Running) -> None:
@@ -139,7 +144,8 @@ def test_a_body_without_declared_length_ends_at_the_limit(server: Running) -> No
 
 def test_a_body_with_a_false_length_does_no_harm(server: Running) -> None:
     host, port = server.url.removeprefix("http://").split(":")
-    head = f"POST /classify HTTP/1.1\r\nHost: x\r\nX-API-Key: {KEY}\r\nContent-Type: application/json\r\nContent-Length: ".encode()
+    lines = ("POST /classify HTTP/1.1", "Host: x", f"X-API-Key: {KEY}", "Content-Type: application/json")
+    head = "\r\n".join([*lines, "Content-Length: "]).encode()
     for length in (b"999999999999999999999999", b"-5", b"99"):
         with socket.create_connection((host, int(port)), timeout=10) as raw:
             raw.sendall(head + length + b"\r\n\r\n{}")
@@ -149,7 +155,12 @@ def test_a_body_with_a_false_length_does_no_harm(server: Running) -> None:
     assert server.classify("good")
 
 
-def test_parallel_requests_get_the_answers_that_they_get_alone(server: Running, classifier: Classifier) -> None:
+@pytest.mark.parametrize(
+    ("clients", "requests"), [(16, 10), pytest.param(32, 50, marks=pytest.mark.slow)], ids=["some", "many"]
+)
+def test_parallel_requests_get_the_answers_that_they_get_alone(
+    server: Running, classifier: Classifier, clients: int, requests: int
+) -> None:
     generator = random.Random(3)
     words = [word for group in WORDS.values() for word in group]
     asks: list[dict[str, Any]] = [{}, {"budget": 0.25}, {"max_budget": 0.5}, {"budget": 0.75}, {"details": True}]
@@ -158,17 +169,17 @@ def test_parallel_requests_get_the_answers_that_they_get_alone(server: Running, 
         own = random.Random(client_number)
         done = []
         with httpx.Client(base_url=server.url, timeout=120, headers=KEYED) as client:
-            for number in range(10):
+            for number in range(requests):
                 texts = [" ".join(own.choices(words, k=own.randint(1, 45))) for _ in range(own.randint(1, 4))]
                 ask = asks[(client_number + number) % len(asks)]
-                if number == 4:
+                if number % 10 == 4:
                     content = own.choice([b'{"texts": [1]}', b"{", b'{"texts": ["' + b"x" * 5001 + b'"]}'])
                     refused(client.post("/classify", content=content, headers=JSON), 400, 413, 422)
                 done.append((texts, ask, client.post("/classify", json={"texts": texts} | ask)))
         return done
 
-    order = generator.sample(range(16), 16)
-    with ThreadPoolExecutor(16) as pool:
+    order = generator.sample(range(clients), clients)
+    with ThreadPoolExecutor(clients) as pool:
         results = [item for done in pool.map(work, order) for item in done]
     assert {response.status_code for _, _, response in results} == {200}
     for texts, ask, response in results:
@@ -231,3 +242,35 @@ def test_a_port_in_use_is_one_clear_line(server: Running, folder: Path) -> None:
     assert outcome.code == 2
     assert outcome.err == f"error: port {port} on 127.0.0.1 is in use; choose another one with --port\n"
     assert outcome.out == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--port", 99999), "--port must be between 0 and 65535, got 99999"),
+        (("--host", "no.such.host.invalid"), "cannot listen on --host no.such.host.invalid"),
+        (("--api-key-file", "nowhere"), "--api-key-file nowhere cannot be read"),
+        (("--precision", "int4"), "precision must be one of"),
+        (("--device", "tpu"), "device must be"),
+        (("--shed-budget", 0), "--shed-budget must lie in (0, 1], got 0.0"),
+        (("--max-texts", 5000), "--max-texts (5000) must be at most --max-queue (4096)"),
+    ],
+)
+def test_mistakes_of_its_user_are_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str], options: tuple[object, ...], said: str
+) -> None:
+    assert said in Here(capsys).mistake("serve", folder, "--port", 0, *options)
+
+
+def test_a_folder_that_cannot_be_loaded_is_one_line_and_the_server_ends(
+    folder: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(folder, tmp_path / "cut")
+    weights = tmp_path / "cut" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+    assert run(["serve", str(tmp_path / "cut"), "--port", "0"]) == 2
+    *log, last = capfd.readouterr().err.splitlines()
+    assert last.startswith(f"error: model folder {tmp_path / 'cut'} cannot be loaded")
+    assert any('"the model cannot be loaded"' in line for line in log)
+    assert run(["serve", str(tmp_path / "missing"), "--port", "0"]) == 2
+    assert "does not exist" in capfd.readouterr().err

@@ -73,9 +73,7 @@ def run(
     ] = 0.5,
     leave: Annotated[
         float,
-        typer.Option(
-            "--leave", metavar="S", rich_help_panel=LOAD, help="After SIGTERM, answer 503 at least so long."
-        ),
+        typer.Option("--leave", metavar="S", rich_help_panel=LOAD, help="After SIGTERM, answer 503 at least so long."),
     ] = 0.0,
 ) -> None:
     from ..serving.settings import ServingSettings, usable_cores

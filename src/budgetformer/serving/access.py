@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 import uuid
+from typing import Any
 
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -27,7 +28,8 @@ class AccessLog:
             await self.app(scope, receive, send)
             return
         started, status, number = time.monotonic(), 0, uuid.uuid4().hex
-        scope.setdefault("state", {})["log"] = noted = {}
+        noted: dict[str, Any] = {}
+        scope.setdefault("state", {})["log"] = noted
 
         async def watched(message: Message) -> None:
             nonlocal status

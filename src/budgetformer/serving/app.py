@@ -83,8 +83,8 @@ def create_app(settings: ServingSettings) -> FastAPI:
             "bearer": {"type": "http", "scheme": "bearer"},
             "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"},
         }
-        described = app.openapi
-        app.openapi = lambda: described() | {"components": described()["components"] | {"securitySchemes": schemes}}
+        document = app.openapi()  # kept by FastAPI and given out as it is now
+        document["components"]["securitySchemes"] = schemes
     return app
 
 
@@ -192,7 +192,7 @@ async def _life(app: FastAPI) -> AsyncIterator[None]:
     loop = asyncio.get_running_loop()
     batching = loop.create_task(service.batcher.run())
     loading = loop.create_task(_load(app))
-    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    before: dict[int, Any] = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     leaving: list[asyncio.Task[None]] = []
 
     async def leave(number: int, frame: Any) -> None:

@@ -1,4 +1,4 @@
-"""Batches across requests: what arrives while the model works goes into the next batch, whatever budgets it asks for."""
+"""Batches across requests: what arrives while the model works goes into the next one, whatever budgets it asks for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..data.encoding import Encoded
 from .engine import Batch, Engine, batch_of
 from .metrics import Metrics
 from .settings import ServingSettings
-from .shedding import Shedder
+from .shedding import Asked, Shedder
 from .waiting import Job, Part, Waiting
 
 log = logging.getLogger("budgetformer.serving")
@@ -132,18 +132,20 @@ class Batcher:
             if part.job.owner.started is None:
                 part.job.owner.started = started
         pieces = [(part.job.encoded, part.numbers, ask) for part, ask in zip(parts, asked, strict=True)]
+        results: list[tuple[Prediction | Exception, Asked]]
         make = partial(batch_of, pieces, details=any(part.job.details for part in parts))
         try:
             batch, answers = await asyncio.wrap_future(self.engine.answer(make))
             self._note(batch, answers, seconds=time.monotonic() - started)
-            results = iter(zip(answers, batch.asked, strict=True))
+            results = list(zip(answers, batch.asked, strict=True))
         except Exception as error:  # these requests fail, the server goes on
             log.exception("a batch failed")
-            results = iter([(error, ask) for part, ask in zip(parts, asked, strict=True) for _ in part.numbers])
+            results = [(error, ask) for part, ask in zip(parts, asked, strict=True) for _ in part.numbers]
+        in_order = iter(results)
         for part in parts:
             part.job.owner.inference_s += time.monotonic() - started
             for number in part.numbers:
-                prediction, ask = next(results)
+                prediction, ask = next(in_order)
                 part.job.owner.put(number, Answered(prediction=prediction, shed=ask.shed))
 
     def _note(self, batch: Batch, answers: Sequence[Prediction | Exception], *, seconds: float) -> None:

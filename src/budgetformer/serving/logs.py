@@ -1,4 +1,4 @@
-"""Logs as JSON lines on standard error. No line holds a user's text: not a body, not a query, not an error's message."""
+"""Logs as JSON lines on standard error. No line holds a user's text: no body, no query, no error's message."""
 
 from __future__ import annotations
 

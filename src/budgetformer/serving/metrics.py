@@ -26,7 +26,11 @@ class Metrics:
             name + "requests", "Requests answered", ("route", "method", "status"), registry=registry
         )
         self._seconds = Histogram(
-            name + "request_seconds", "From the first byte to the answer", ("route",), registry=registry, buckets=SECONDS
+            name + "request_seconds",
+            "From the first byte to the answer",
+            ("route",),
+            registry=registry,
+            buckets=SECONDS,
         )
         self._stages = Histogram(
             name + "stage_seconds",
@@ -35,12 +39,8 @@ class Metrics:
             registry=registry,
             buckets=SECONDS,
         )
-        self._waiting = Gauge(
-            name + "queue_texts", "Texts that wait", registry=registry, multiprocess_mode="livesum"
-        )
-        self._batch_texts = Histogram(
-            name + "batch_texts", "Texts in a batch", registry=registry, buckets=TOKENS[:10]
-        )
+        self._waiting = Gauge(name + "queue_texts", "Texts that wait", registry=registry, multiprocess_mode="livesum")
+        self._batch_texts = Histogram(name + "batch_texts", "Texts in a batch", registry=registry, buckets=TOKENS[:10])
         self._batch_tokens = Histogram(
             name + "batch_tokens", "Tokens in a batch, without padding", registry=registry, buckets=TOKENS
         )

@@ -40,9 +40,7 @@ class Problem(HTTPException):
         """The answer to the client."""
         fields = [{"field": f.field, "message": f.message} for f in self.fields]
         message = f"{self.fields[0].field}: {self.message}" if len(self.fields) == 1 else self.message
-        return JSONResponse(
-            {"error": message, "fields": fields}, status_code=self.status, headers=self.headers or None
-        )
+        return JSONResponse({"error": message, "fields": fields}, status_code=self.status, headers=self.headers or None)
 
 
 def from_validation(errors: Sequence[Mapping[str, Any]], *, budgeted: bool) -> Problem:

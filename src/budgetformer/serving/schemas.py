@@ -71,34 +71,38 @@ class _Checked(ClassifyRequest):
 def request_model(config: BudgetFormerConfig, settings: ServingSettings) -> type[ClassifyRequest]:
     """The request that this model takes: texts or pairs as it was trained, budgets if it has any."""
     fields: dict[str, Any] = {}
+    rules: dict[str, Any] = {}
     single = not config.pair_column
     double = bool(config.pair_column) or not config.text_columns
-    size = {"min_length": 1, "json_schema_extra": {"maxItems": settings.max_texts}}
     if single:
         text = Annotated[str, Field(json_schema_extra={"maxLength": settings.max_characters})]
-        what = Field(description="One or many texts.", examples=[["Shares rose after the report."]], **size)
-        fields["texts"] = (list[text], what if not double else _optional(what, size, "One or many texts."))  # type: ignore[valid-type]
+        words = Field(description="One or many texts.", examples=[["Shares rose after the report."]])
+        fields["texts"] = (Annotated[list[text], words, *_size(settings)], _default(other=double))
     if double:
-        what = Field(description="One or many pairs of texts.", **size)
-        fields["pairs"] = (list[PairIn], what if not single else _optional(what, size, "Or one or many pairs."))
-    rules: dict[str, Any] = {}
+        words = Field(description="One or many pairs of texts.")
+        fields["pairs"] = (Annotated[list[PairIn], words, *_size(settings)], _default(other=single))
     if single and double:
         rules["oneOf"] = [{"required": ["texts"]}, {"required": ["pairs"]}]
     if config.budgeted:
         share = Annotated[float, Field(gt=0, le=1)]
-        words = {"budget": "Use this share of the heads in every layer.", "max_budget": "Use at most this share."}
-        for name, text in words.items():
-            fields[name] = (share | None, Field(default=None, description=text, examples=[0.5]))
+        for name, what in {"budget": "Use this share", "max_budget": "Use at most this share"}.items():
+            words = Field(description=f"{what} of the heads in every layer.", examples=[0.5])
+            fields[name] = (Annotated[share | None, words], None)
         rules |= NOT_BOTH
-    model = create_model("Classify", __base__=_Checked, **fields)
+    model: type[ClassifyRequest] = create_model("Classify", __base__=_Checked, **fields)
     model.model_config["json_schema_extra"] = rules
     model.__doc__ = "Texts to classify."
     model.model_rebuild(force=True)
     return model
 
 
-def _optional(_: Any, size: dict[str, Any], description: str) -> Any:
-    return Field(default_factory=list, description=description, **size)
+def _size(settings: ServingSettings) -> list[Any]:
+    return [Field(min_length=1, json_schema_extra={"maxItems": settings.max_texts})]
+
+
+def _default(*, other: bool) -> Any:
+    """Of a field that may be left out when there is another one; null is no value of it."""
+    return Field(default_factory=list) if other else ...
 
 
 class Details(BaseModel):
