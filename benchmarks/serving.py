@@ -4,11 +4,11 @@
     python benchmarks/serving.py --shape tiny --clients 2 --seconds 2 --rounds 1 --output trial.jsonl
 
 Each server is a process of its own on the loopback with the same number of threads, a model of the same shape with
-random weights (of which ours keeps about half of the heads), and the same generated texts of 5 to 120 words. Clients send
-one text after the other, each over its own connection, so the load is as high as the server answers it. The servers take
-turns in ``--rounds``, so that what else happens on the machine falls on both. A row for each goes to
-results/serving.jsonl: answered per second, p50 and p99 in milliseconds, refused (429), failed and lost requests, resident
-memory before and after.
+random weights (of which ours keeps about half of the heads), and the same generated texts of 5 to 120 words. Clients
+send one text after the other, each over its own connection, so the load is as high as the server answers it. The
+servers take turns in ``--rounds``, so that what else happens on the machine falls on both. A row for each goes to
+results/serving.jsonl: answered per second, p50 and p99 in milliseconds, refused (429), failed and lost requests,
+resident memory before and after.
 """
 
 from __future__ import annotations

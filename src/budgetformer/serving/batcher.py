@@ -40,6 +40,7 @@ class Collected:
         self.inference_s = 0.0
 
     def put(self, number: int, answer: Answered) -> None:
+        """The answer to one input; after the last one ``done`` has them all."""
         self.answers[number] = answer
         self.missing -= 1
         if not self.missing and not self.done.done():
@@ -49,8 +50,9 @@ class Collected:
 class Batcher:
     """A queue in front of the engine. Everything here runs in the event loop; nothing here computes.
 
-    A batch starts when the model is free and the waiting tokens fill it, or the oldest text has waited
-    ``max_wait_ms``. ``waiting`` counts texts that are admitted and not in a batch yet, ``max_queue`` of them at most.
+    A batch starts when the model is free and the waiting tokens fill it, or no other text is on its way, or the oldest
+    has waited ``max_wait_ms``. ``waiting`` counts texts that are admitted and not in a batch yet, ``max_queue`` of
+    them at most; those among them that are not in the queue yet are on their way.
     """
 
     def __init__(self, *, engine: Engine, settings: ServingSettings, shedder: Shedder, metrics: Metrics) -> None:
@@ -71,6 +73,7 @@ class Batcher:
     def release(self, texts: int) -> None:
         """Give places back that were not used."""
         self._count(-texts)
+        self._changed.set()
 
     def retry_after(self) -> int:
         """Seconds until the queue will be answered at the present speed, between 1 and 60."""
@@ -111,7 +114,9 @@ class Batcher:
 
     async def _company(self) -> None:
         until = self._queue.oldest() + self.settings.max_wait_ms / 1000
-        while self._queue and not self.hurry and self._queue.tokens < self.settings.batch_tokens:
+        while 0 < len(self._queue) < self.waiting and not self.hurry:
+            if self._queue.tokens >= self.settings.batch_tokens:
+                return
             left = until - time.monotonic()
             if left <= 0:
                 return

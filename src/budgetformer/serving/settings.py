@@ -16,8 +16,8 @@ class ServingSettings:
 
     Limits: ``max_bytes`` of a body, ``max_texts`` of a request (a pair is one), ``max_characters`` of a text,
     ``max_requests`` accepted and not answered, ``max_queue`` texts waiting.
-    Batching: ``batch_tokens`` padded tokens at most, ``max_wait_ms`` that a text waits for company while the model
-    is idle. ``timeout_s``: a request that is not answered by then is given up.
+    Batching: ``batch_tokens`` padded tokens at most, ``max_wait_ms`` that a text waits at most for others that
+    are on their way. ``timeout_s``: a request that is not answered by then is given up.
     Shedding: with ``shed_budget``, texts are capped to that share of the heads from the moment the queue is
     ``shed_at`` full until it is less than half of that. Leaving: after SIGTERM new requests are still answered,
     with 503, for ``leave_s`` seconds at least.

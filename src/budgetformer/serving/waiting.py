@@ -45,8 +45,8 @@ class Waiting:
         self._jobs: deque[Job] = deque()
         self.tokens = 0
 
-    def __bool__(self) -> bool:
-        return bool(self._jobs)
+    def __len__(self) -> int:
+        return sum(len(job.waiting) for job in self._jobs)
 
     def add(self, job: Job) -> None:
         """Queue all inputs of a job."""
