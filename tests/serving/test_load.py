@@ -154,7 +154,7 @@ def test_ctrl_c_ends_as_every_command_does(slow_folder: Path, tmp_path: Path) ->
 @pytest.mark.slow
 def test_workers_share_cores_and_figures_and_are_replaced(slow_folder: Path, tmp_path: Path) -> None:
     cores = len(os.sched_getaffinity(0))
-    with Running(slow_folder, "--workers", 2, log=tmp_path / "log", OMP_NUM_THREADS="") as server:
+    with Running(slow_folder, "--workers", 2, log=tmp_path / "log", OMP_NUM_THREADS=str(cores)) as server:
         threads = strict(server.client.get("/model"))["threads"]
         assert threads * 2 <= max(cores, 2)
 

@@ -117,8 +117,7 @@ def run(
         check_folder(folder)
         check_precision(precision)
         pick_device(device)
-        quiet_libraries()
-        serve(settings, listener)
+        serve(settings, listener, prepare=quiet_libraries)
 
 
 def _key(file: Path | None) -> str | None:

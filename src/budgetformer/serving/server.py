@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -23,8 +23,10 @@ from .settings import ServingSettings
 SHARED_METRICS = "PROMETHEUS_MULTIPROC_DIR"
 
 
-def serve(settings: ServingSettings, listener: socket.socket) -> None:
+def serve(settings: ServingSettings, listener: socket.socket, *, prepare: Callable[[], None] = lambda: None) -> None:
     """Serve at ``listener`` until SIGTERM or Ctrl-C; what was accepted is answered before this returns.
+
+    ``prepare`` is called once in every process that loads the model; with several workers it must be picklable.
 
     Raises ValueError for a model folder that cannot be used, KeyboardInterrupt after Ctrl-C.
     """
@@ -33,9 +35,9 @@ def serve(settings: ServingSettings, listener: socket.socket) -> None:
         shown = f"[{host}]" if ":" in host else host
         print(f"listening on http://{shown}:{port} (description: /openapi.json, Ctrl-C to stop)", flush=True)
         if settings.workers > 1:
-            _several(settings, listener)
+            _several(settings, listener, prepare)
         else:
-            _one(settings, listener)
+            _one(settings, listener, prepare)
     if signal.SIGINT in stopped:
         raise KeyboardInterrupt
 
@@ -65,30 +67,30 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def _one(settings: ServingSettings, listener: socket.socket) -> None:
-    from .app import create_app
-
-    app = create_app(settings)
+def _one(settings: ServingSettings, listener: socket.socket, prepare: Callable[[], None]) -> None:
+    app = make_app(settings, prepare)
     uvicorn.Server(_config(settings, app)).run(sockets=[listener])
     if app.state.failure is not None:
         raise ValueError(f"model folder {settings.folder} cannot be loaded ({app.state.failure})")
 
 
-def _several(settings: ServingSettings, listener: socket.socket) -> None:
+def _several(settings: ServingSettings, listener: socket.socket, prepare: Callable[[], None]) -> None:
     from ..model_folder import check_folder, load_config, load_tokenizer
 
+    prepare()
     folder = check_folder(settings.folder)
     load_tokenizer(folder, load_config(folder))
     with tempfile.TemporaryDirectory(prefix="budgetformer-metrics-") as shared:
         os.environ[SHARED_METRICS] = shared
-        config = _config(settings, partial(make_app, settings), factory=True, workers=settings.workers)
+        config = _config(settings, partial(make_app, settings, prepare), factory=True, workers=settings.workers)
         Multiprocess(config, sockets=[listener]).run()
 
 
-def make_app(settings: ServingSettings) -> Any:
-    """The application of one worker, in the worker's process."""
+def make_app(settings: ServingSettings, prepare: Callable[[], None]) -> Any:
+    """The application, made in the process that runs it."""
     from .app import create_app
 
+    prepare()
     return create_app(settings)
 
 
