@@ -97,6 +97,44 @@ def test_a_budget_can_be_asked_for_or_capped(classifier: Classifier) -> None:
         classifier("good", budget=0.5, max_budget=0.5)
 
 
+def test_each_input_can_carry_its_own_budget_or_cap(folder: Path) -> None:
+    asks: list[dict[str, float]] = [{}, {"budget": 0.25}, {"max_budget": 0.5}, {"budget": 1.0}, {"max_budget": 1.0}]
+    budgets = [asks[i % 5].get("budget") for i in range(len(TEXTS))]
+    caps = [asks[i % 5].get("max_budget") for i in range(len(TEXTS))]
+    for execution, options in (("packed", {}), ("reference", {"batch_tokens": 64, "window": 5})):
+        clf = Classifier.from_pretrained(folder, device="cpu", execution=execution, **options)
+        alone = [clf(text, **asks[i % 5]) for i, text in enumerate(TEXTS)]
+        same(clf(TEXTS, budget=budgets, max_budget=caps), alone)
+        same(list(clf.stream(iter(TEXTS), budget=budgets, max_budget=tuple(caps))), alone)
+    assert {tuple(p.heads) for p in alone[1::5]} == {(1, 1)}
+    assert {tuple(p.heads) for p in alone[3::5]} == {(4, 4)}
+
+
+def test_a_policy_goes_with_budgets_of_single_inputs(classifier: Classifier) -> None:
+    texts, policy = TEXTS[:4], random_policy(3)
+    together = classifier(texts, budget=[0.5, None, 0.25, None], policy=policy)
+    alone = [classifier(t, budget=s, policy=policy) for t, s in zip(texts, (0.5, None, 0.25, None), strict=True)]
+    same(together, alone)
+
+
+def test_a_list_of_budgets_fits_the_inputs_or_is_refused(classifier: Classifier) -> None:
+    with pytest.raises(ValueError, match="list of budgets is for 2 inputs, got 3"):
+        classifier.stream(["good", "bad", "ugly"], budget=[0.5, None])
+    for texts, number in ((["good"], "1"), (["good"] * 3, "more than 2")):
+        with pytest.raises(ValueError, match=f"for 2 inputs, got {number}"):
+            list(classifier.stream(iter(texts), max_budget=[0.5, 0.5]))
+    with pytest.raises(ValueError, match=r"budget of input 1 must be in \(0, 1\] or None, got nan"):
+        classifier(["good", "bad"], budget=[0.5, float("nan")])
+    with pytest.raises(ValueError, match=r"give input 1 a budget \(0.5\) or a max_budget \(1.0\), not both"):
+        classifier(["good", "bad"], budget=[None, 0.5], max_budget=[1.0, 1.0])
+    with pytest.raises(ValueError, match=r"input 0 a budget \(0.5\) or a max_budget \(1.0\), not both"):
+        classifier(["good", "bad"], budget=0.5, max_budget=[1.0, None])
+    with pytest.raises(ValueError, match=r"equally long, got \[1, 2\]"):
+        classifier(["good", "bad"], budget=[None, 0.5], max_budget=[1.0])
+    with pytest.raises(ValueError, match="must be one number"):
+        classifier("good", budget="0.5")
+
+
 def test_a_wrong_request_is_refused_before_the_first_answer(classifier: Classifier, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"max_budget must be one number in \(0, 1\], got 9"):
         classifier.stream(["good"], max_budget=9)
@@ -144,8 +182,8 @@ def test_a_model_that_knows_its_columns_takes_pairs_or_single_texts(tmp_path: Pa
         Classifier.from_pretrained(folder, device="cpu")("good")
 
 
-@pytest.mark.parametrize("wrong", [True, "0.5", [0.5, 0.2], 0, 1.0001, float("nan"), torch.tensor(0.5)])
-def test_a_budget_is_one_number(classifier: Classifier, wrong: object) -> None:
+@pytest.mark.parametrize("wrong", [True, "0.5", 0, 1.0001, float("nan"), torch.tensor(0.5)])
+def test_a_budget_for_all_inputs_is_one_number(classifier: Classifier, wrong: object) -> None:
     for name in ("budget", "max_budget"):
         with pytest.raises(ValueError, match=rf"^{name} must be one number in \(0, 1\]"):
             classifier("good", **{name: wrong})

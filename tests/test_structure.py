@@ -20,7 +20,7 @@ LEVELS = [
     {"reporting", "inference", "baselines"},
     {"evaluation", "agreement", "bench", "explaining"},
     {"training"},
-    {"demo", "conversion", "exporting"},
+    {"demo", "conversion", "exporting", "serving"},
     {"cli"},
 ]
 """Imports point to a lower level, to the same package, or along an arrow."""

@@ -50,7 +50,7 @@ def explain(classifier: Classifier, text: str | Pair, *, heads: int | None = Non
     prediction = classifier(text, **request)
     encoded = classifier.encode([text])
     batch = {k: v.to(model.device) for k, v in collate(encoded, pad_token_id=config.pad_token_id).items()}
-    asked = Request(**request).forward_arguments()
+    asked = Request(**request).forward_arguments([0], model.device)
     output = model(**batch, **asked, output_budgets=True, output_hidden_states=True)
     layers, length = config.num_hidden_layers, len(encoded.input_ids[0])
     if output.kept is None:

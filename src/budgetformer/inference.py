@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, overload
@@ -107,7 +107,8 @@ class Classifier:
     def __call__(self, inputs: str | Pair | Iterable[str | Pair], **request: Any) -> Prediction | list[Prediction]:
         """Classify one input (a Prediction) or several (a list in their order).
 
-        Keyword arguments are those of ``Request``: ``budget``, ``max_budget``, ``policy``, ``details``.
+        Keyword arguments are those of ``Request``: ``budget``, ``max_budget``, ``policy``, ``details``. A budget is
+        one number for all inputs, or a list with one per input, None where the input decides itself.
         """
         if isinstance(inputs, str | Pair):
             return next(self.stream([inputs], **request))
@@ -120,15 +121,26 @@ class Classifier:
         asked = Request(**request)
         if isinstance(inputs, str | Pair | bytes | Mapping | Set) or not isinstance(inputs, Iterable):
             raise ValueError(f"inputs must be texts or Pairs in an order, such as a list, got {type(inputs).__name__}")
+        if asked.inputs is not None and isinstance(inputs, Sequence) and len(inputs) != asked.inputs:
+            raise ValueError(_other_number(asked, str(len(inputs))))
         for name in ("budget", "max_budget", "policy"):
             if not self.config.budgeted and getattr(asked, name) is not None:
                 raise ValueError(f"{name} has no effect: this model has full attention and always uses all heads")
         return self._answers(inputs, asked)
 
     def _answers(self, inputs: Iterable[str | Pair], asked: Request) -> Iterator[Prediction]:
-        windows = prepared_windows(inputs, self.encode, size=self.window, check=check_input, ahead=self.ahead)
+        def check(item: Any, number: int) -> None:
+            check_input(item, number)
+            if asked.inputs is not None and number >= asked.inputs:
+                raise ValueError(_other_number(asked, f"more than {asked.inputs}"))
+
+        done = 0
+        windows = prepared_windows(inputs, self.encode, size=self.window, check=check, ahead=self.ahead)
         for items, encoded in windows:
-            yield from self._window(items, encoded, asked)
+            yield from self._window(encoded, asked, start=done)
+            done += len(items)
+        if asked.inputs is not None and done < asked.inputs:
+            raise ValueError(_other_number(asked, str(done)))
 
     def encode(self, items: list[str | Pair]) -> Encoded:
         """Token ids as in training. Raises ValueError when pairs and single texts are mixed."""
@@ -141,12 +153,14 @@ class Classifier:
             raise ValueError(f"the model was trained on {takes}")
         return self.encoder.encode(texts, pairs or None)
 
-    def _window(self, items: list[str | Pair], encoded: Encoded, asked: Request) -> list[Prediction]:
-        order = sorted(range(len(items)), key=lambda i: len(encoded.input_ids[i]))
-        answers: list[Prediction | None] = [None] * len(items)
+    def _window(self, encoded: Encoded, asked: Request, *, start: int) -> list[Prediction]:
+        count = len(encoded.input_ids)
+        order = sorted(range(count), key=lambda i: len(encoded.input_ids[i]))
+        answers: list[Prediction | None] = [None] * count
         for batch in self._batches(order, encoded):
             part = encoded.select(batch)
-            for index, answer in zip(batch, self._batch(part, asked), strict=True):
+            rows = [start + index for index in batch]
+            for index, answer in zip(batch, self.answer(part, asked, rows=rows), strict=True):
                 answers[index] = answer
         assert None not in answers
         return answers  # type: ignore[return-value]
@@ -163,10 +177,15 @@ class Classifier:
             yield batch
 
     @torch.inference_mode()
-    def _batch(self, part: Encoded, asked: Request) -> list[Prediction]:
+    def answer(self, part: Encoded, asked: Request, *, rows: Sequence[int] | None = None) -> list[Prediction]:
+        """Answers to encoded inputs, all in one batch, in their order.
+
+        ``rows`` are their numbers in the lists of ``asked``; by default 0, 1, ….
+        """
         device = self.model.device
+        rows = range(len(part.input_ids)) if rows is None else rows
         tensors = {k: v.to(device) for k, v in collate(part, pad_token_id=self.config.pad_token_id).items()}
-        output = self.model(**tensors, **asked.forward_arguments(), output_budgets=True)
+        output = self.model(**tensors, **asked.forward_arguments(rows, device), output_budgets=True)
         scores_BC = torch.softmax(output.logits.float(), dim=-1).cpu().numpy().astype(float)
         if not np.isfinite(scores_BC).all():
             raise ValueError("the model's scores are not numbers: its weights are damaged or too large")
@@ -202,6 +221,10 @@ class Classifier:
                 answer = replace(answer, relevance=relevance, kept=kept)
             answers.append(answer)
         return answers
+
+
+def _other_number(asked: Request, got: str) -> str:
+    return f"the list of budgets is for {asked.inputs} inputs, got {got}; give one number or None for each input"
 
 
 def pick_device(name: str | torch.device) -> str:

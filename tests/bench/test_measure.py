@@ -195,9 +195,9 @@ def test_the_reference_takes_the_batches_of_the_model(folder: Path, monkeypatch:
     seen: list[int] = []
     original = Classifier._window
 
-    def watched(self: Classifier, items: list[str | Pair], encoded: Encoded, asked: Request) -> list[Prediction]:
-        seen.append(len(items))
-        return original(self, items, encoded, asked)
+    def watched(self: Classifier, encoded: Encoded, asked: Request, *, start: int) -> list[Prediction]:
+        seen.append(len(encoded.input_ids))
+        return original(self, encoded, asked, start=start)
 
     monkeypatch.setattr(Classifier, "_window", watched)
     reference.answer(TEXTS)

@@ -65,7 +65,7 @@ def test_a_length_beyond_the_models_limit_is_refused(here: Here, model: Path) ->
 
 
 def test_the_doctor_names_versions_and_what_is_missing(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("budgetformer.cli.doctor.EXTRAS", {"demo": ("no-such-package", "a test")})
+    monkeypatch.setattr("budgetformer.cli.doctor.EXTRAS", (("demo", "no-such-package", "a test"),))
     monkeypatch.setenv("BUDGETFORMER_DATA", "/nowhere")
     outcome = here("doctor")
     assert outcome.code == 0

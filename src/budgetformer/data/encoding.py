@@ -42,6 +42,17 @@ class Encoded:
         )
 
 
+def joined(parts: Sequence[Encoded]) -> Encoded:
+    """The inputs of several encodings by one encoder, in order."""
+    segments = [part.token_type_ids for part in parts]
+    return Encoded(
+        input_ids=[ids for part in parts for ids in part.input_ids],
+        token_type_ids=None if None in segments else [types for own in segments for types in own or ()],
+        truncated=tuple(cut for part in parts for cut in part.truncated),
+        empty=tuple(empty for part in parts for empty in part.empty),
+    )
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Frame:
     """What stands around one text, or around and between two: token ids and the segments of all parts."""

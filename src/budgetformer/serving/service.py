@@ -1,0 +1,195 @@
+"""What the server does with a request, apart from HTTP: admission, token ids, queue, answers, leaving."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..inference import Classifier
+from ..metering.macs import dense_macs
+from .batcher import Answered, Batcher
+from .engine import Engine
+from .metrics import Metrics
+from .problems import Problem
+from .schemas import ClassifyRequest
+from .settings import ServingSettings
+from .shedding import Shedder
+from .waiting import Job
+
+log = logging.getLogger("budgetformer.serving")
+T = TypeVar("T")
+BUSY = "the server is busy; try again after the time in Retry-After"
+
+
+class Service:
+    """One model with its queue. ``status`` is ``loading``, ``ready``, ``failed`` or ``leaving``."""
+
+    def __init__(self, settings: ServingSettings) -> None:
+        self.settings = settings
+        self.engine = Engine(settings)
+        self.metrics = Metrics()
+        shedder = Shedder(cap=settings.shed_budget, at=settings.shed_at)
+        self.batcher = Batcher(engine=self.engine, settings=settings, shedder=shedder, metrics=self.metrics)
+        self.status = "loading"
+        self.open_requests = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def classifier(self) -> Classifier:
+        """The model; there once it was ready."""
+        assert self.engine.classifier is not None
+        return self.engine.classifier
+
+    async def load(self) -> None:
+        """Load the model and try it; what the folder cannot do is raised."""
+        await asyncio.wrap_future(self.engine.load())
+        if self.status == "loading":
+            self.status = "ready"
+
+    def require_ready(self) -> None:
+        """Refuse a request while there is no model, or when the server leaves."""
+        if self.status != "ready":
+            raise Problem(503, f"the server is {self.status}", headers={"Retry-After": "1"})
+
+    @contextmanager
+    def accepted(self) -> Iterator[None]:
+        """A request that will be answered, even if the server is told to leave meanwhile. 429 when there are enough."""
+        if self.open_requests >= self.settings.max_requests or self.batcher.waiting >= self.settings.max_queue:
+            raise self._busy()
+        self.open_requests += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self.open_requests -= 1
+            if not self.open_requests:
+                self._idle.set()
+
+    async def leave(self) -> None:
+        """Refuse new requests; returns when all that were accepted are answered."""
+        self.status = "leaving"
+        self.batcher.finish_soon()
+        await asyncio.sleep(self.settings.leave_s)
+        await self._idle.wait()
+
+    async def classify(self, body: ClassifyRequest, *, gone: Callable[[], Coroutine[Any, Any, None]]) -> dict[str, Any]:
+        """The answer to a request as JSON values. ``gone()`` ends when nobody waits for it any more."""
+        started = time.monotonic()
+        until = started + min(self.settings.timeout_s, (body.timeout_ms or 3_600_000) / 1000)
+        inputs = body.inputs
+        self._check_sizes(body)
+        if not self.batcher.admit(len(inputs)):
+            raise self._busy()
+        budget, max_budget = body.asked
+        left = asyncio.create_task(gone())
+        try:
+            try:
+                encoded = await _first(asyncio.wrap_future(self.engine.encode(inputs)), left, until)
+            except BaseException:
+                self.batcher.release(len(inputs))
+                raise
+            tokenised = time.monotonic()
+            job = self.batcher.submit(encoded, budget=budget, max_budget=max_budget, details=body.details)
+            try:
+                answered = await _first(job.owner.done, left, until)
+            finally:
+                self.batcher.drop(job)
+        finally:
+            left.cancel()
+        timings = self._timings(job, started=started, tokenised=tokenised)
+        return {"answers": self._rows(answered, place=body.place, details=body.details), "timings": timings}
+
+    def _check_sizes(self, body: ClassifyRequest) -> None:
+        inputs, most = body.inputs, self.settings.max_texts
+        if len(inputs) > most:
+            raise Problem(413, f"at most {most} in a request, got {len(inputs)}; send several", field=body.place)
+        for number, item in enumerate(inputs):
+            for text, part in [(item, "")] if isinstance(item, str) else [(item.text, ".text"), (item.pair, ".pair")]:
+                if len(text) > self.settings.max_characters:
+                    said = f"at most {self.settings.max_characters} characters, got {len(text)}"
+                    raise Problem(413, said, field=f"{body.place}[{number}]{part}")
+
+    def _rows(self, answered: Sequence[Answered], *, place: str, details: bool) -> list[dict[str, Any]]:
+        predictions = []
+        for number, answer in enumerate(answered):
+            if isinstance(answer.prediction, Exception):
+                raise Problem(500, "the model could not answer this input", field=f"{place}[{number}]")
+            predictions.append(answer.prediction)
+        model = self.classifier.model
+        lengths = [p.tokens for p in predictions]
+        dense = dense_macs(model.config, lengths, whole=not model.execution_path.PACKED).tolist()
+        self.metrics.answers(predictions, dense=dense, shed=sum(a.shed is not None for a in answered))
+        rows = []
+        for prediction, answer, all_heads in zip(predictions, answered, dense, strict=True):
+            names = ("label", "score", "scores", "heads", "macs", "tokens", "truncated", "reason")
+            row = {name: getattr(prediction, name) for name in names}
+            row |= {"macs_dense": all_heads, "shed_budget": answer.shed, "details": None}
+            if details and prediction.relevance is not None and prediction.kept is not None:
+                row["details"] = {
+                    "relevance": prediction.relevance.astype(float).tolist(),
+                    "kept": prediction.kept.tolist(),
+                    "budgets": prediction.budgets,
+                }
+            rows.append(row)
+        return rows
+
+    def _timings(self, job: Job, *, started: float, tokenised: float) -> dict[str, float]:
+        now = time.monotonic()
+        queue = (job.owner.started or now) - tokenised
+        self.metrics.stages(tokenisation=tokenised - started, queue=queue, inference=job.owner.inference_s)
+        seconds = {"tokenisation": tokenised - started, "queue": queue, "inference": job.owner.inference_s}
+        seconds["total"] = now - started
+        return {f"{name}_ms": round(1000 * value, 3) for name, value in seconds.items()}
+
+    def _busy(self) -> Problem:
+        return Problem(429, BUSY, headers={"Retry-After": str(self.batcher.retry_after())})
+
+
+class Gone(Exception):
+    """Nobody waits for the answer any more."""
+
+
+async def _first(work: asyncio.Future[T], gone: asyncio.Future[Any], until: float) -> T:
+    """The result of ``work``, unless the client leaves or the time is over before."""
+    left = max(0.0, until - time.monotonic())
+    await asyncio.wait({work, gone}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+    if work.done():
+        return work.result()
+    work.cancel()
+    if gone.done():
+        raise Gone
+    raise Problem(504, "the request was not answered in its time", headers={"Retry-After": "1"})
+
+
+def describe(service: Service, *, version: str, training: Callable[[Path], dict[str, Any]]) -> dict[str, Any]:
+    """What is served: labels, sizes, measured figures, limits."""
+    classifier, settings = service.classifier, service.settings
+    config = classifier.config
+    takes = "pairs" if config.pair_column else "texts" if config.text_columns else "texts or pairs"
+    limits = ("max_bytes", "max_texts", "max_characters", "max_requests", "max_queue", "batch_tokens", "max_wait_ms")
+    return {
+        "name": Path(settings.folder).resolve().name,
+        "labels": classifier.labels,
+        "takes": takes,
+        "budgeted": bool(config.budgeted),
+        "sizes": {
+            "layers": config.num_hidden_layers,
+            "heads": config.num_attention_heads,
+            "hidden_size": config.hidden_size,
+            "max_tokens": config.max_position_embeddings,
+            "parameters": sum(p.numel() for p in classifier.model.parameters()),
+        },
+        "device": str(classifier.model.device),
+        "precision": classifier.precision.name,
+        "execution": classifier.model.execution_path.NAME,
+        "threads": service.engine.threads,
+        "measured": training(Path(settings.folder)),
+        "limits": {name: getattr(settings, name) for name in (*limits, "timeout_s", "shed_budget")},
+        "version": version,
+    }
