@@ -256,7 +256,7 @@ def test_bfloat16_agrees_with_float32_within_a_few_percent(folder: Path, classif
             {"execution": "cuda"},
             "execution='cuda' runs on NVIDIA GPUs, and the model is on cpu; use 'auto' or 'packed'",
         ),
-        ({"batch_tokens": 0}, "batch_tokens and window must be at least 1"),
+        ({"batch_tokens": 0}, "batch_tokens must be at least 1, got 0"),
     ]:
         with pytest.raises(ValueError, match=message):
             Classifier.from_pretrained(folder, **({"device": "cpu"} | option))

@@ -15,7 +15,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "budgetformer"
 FILES = sorted(SOURCE.rglob("*.py"))
 LEVELS = [
     {"version", "configuration", "configuration_checks", "method"},
-    {"execution", "metering", "data", "objective", "model_folder", "locking", "windows"},
+    {"execution", "metering", "data", "objective", "model_folder", "locking", "windows", "side_by_side"},
     {"attention", "outputs", "layers", "pretrained", "modeling", "registration", "precision", "answers", "explanation"},
     {"reporting", "inference", "baselines"},
     {"evaluation", "agreement", "bench", "explaining"},

@@ -17,10 +17,13 @@ from .metering.macs import executed_macs
 from .model_folder import check_folder, check_vocabulary, load_config, load_tokenizer
 from .modeling import BudgetFormerForSequenceClassification
 from .precision import Precision, apply_precision, check_precision, precision_of
+from .side_by_side import side_by_side
 from .windows import prepared_windows
 
 __all__ = ["NO_TOKENS", "Classifier", "Pair", "Prediction", "Request", "pick_device"]
 
+PIECES, LEAST_TOKENS = 3, 1024
+"""A window is cut into so many batches for each worker at least, unless they would hold fewer tokens than that."""
 NO_TOKENS = "the text has no tokens; the answer is the model's answer to an empty text"
 
 
@@ -43,10 +46,12 @@ class Classifier:
         batch_tokens: int = 4096,
         window: int = 1024,
         ahead: bool | None = None,
+        workers: int | None = None,
         precision: Precision | None = None,
     ) -> None:
-        if batch_tokens < 1 or window < 1:
-            raise ValueError(f"batch_tokens and window must be at least 1, got {batch_tokens} and {window}")
+        for name, value in (("batch_tokens", batch_tokens), ("window", window), ("workers", workers)):
+            if value is not None and value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
         check_vocabulary(tokenizer, model.config)
         self.model, self.tokenizer = model.eval(), tokenizer
         self.precision = precision or precision_of(model)
@@ -56,6 +61,7 @@ class Classifier:
             uses_segments=model.config.type_vocab_size > 1,
         )
         self.batch_tokens, self.window = batch_tokens, window
+        self.workers = workers or (torch.get_num_threads() if self.model.device.type == "cpu" else 1)
         self.ahead = self.model.device.type != "cpu" if ahead is None else ahead
 
     @classmethod
@@ -76,7 +82,8 @@ class Classifier:
             execution: "auto", "reference", "packed" or "cuda".
             options: ``batch_tokens`` (padded tokens per batch), ``window`` (inputs sorted together), ``ahead`` (read
                 and tokenise the next window while this one is computed; by default on a GPU, since on a CPU both want
-                the same cores).
+                the same cores), ``workers`` (batches that are computed at a time, each on its share of torch's threads;
+                by default one for every thread on a CPU).
 
         Raises ValueError or OSError that name the folder and what is wrong with it.
         """
@@ -155,21 +162,26 @@ class Classifier:
 
     def _window(self, encoded: Encoded, asked: Request, *, start: int) -> list[Prediction]:
         count = len(encoded.input_ids)
-        order = sorted(range(count), key=lambda i: len(encoded.input_ids[i]))
+        order = sorted(range(count), key=lambda i: -len(encoded.input_ids[i]))
         answers: list[Prediction | None] = [None] * count
-        for batch in self._batches(order, encoded):
-            part = encoded.select(batch)
-            rows = [start + index for index in batch]
-            for index, answer in zip(batch, self.answer(part, asked, rows=rows), strict=True):
+        batches = list(self._batches(order, encoded))
+
+        def work(batch: list[int]) -> list[Prediction]:
+            return self.answer(encoded.select(batch), asked, rows=[start + index for index in batch])
+
+        for batch, found in zip(batches, side_by_side(work, batches, workers=self.workers), strict=True):
+            for index, answer in zip(batch, found, strict=True):
                 answers[index] = answer
         assert None not in answers
         return answers  # type: ignore[return-value]
 
     def _batches(self, order: list[int], encoded: Encoded) -> Iterator[list[int]]:
+        """Stretches of ``order``, the longest inputs first, so that no worker is left with them at the end."""
+        lengths = [len(ids) for ids in encoded.input_ids]
+        limit = min(self.batch_tokens, max(LEAST_TOKENS, -(-sum(lengths) // (PIECES * self.workers))))
         batch: list[int] = []
         for index in order:
-            length = len(encoded.input_ids[index])
-            if batch and length * (len(batch) + 1) > self.batch_tokens:
+            if batch and lengths[batch[0]] * (len(batch) + 1) > limit:
                 yield batch
                 batch = []
             batch.append(index)
