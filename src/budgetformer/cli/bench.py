@@ -68,15 +68,13 @@ def run(
         raise ValueError(f"--figure {figure}: a picture is written as {', '.join(PICTURES)}; choose one of these")
     if rows < 1:
         raise ValueError(f"--rows must be at least 1, got {rows}")
-    from tqdm.auto import tqdm
-
-    from ..bench import BenchSettings, bench
-    from ..bench.report import bench_figure, bench_table
+    from ..bench import BenchSettings, StageBar, bench
+    from ..bench.report import bench_figure, bench_table, short_table
     from ..data.columns import Columns
     from ..reporting.results import environment
     from .models import load_classifier, model_files
     from .sources import check_source, texts_of
-    from .tables import show
+    from .tables import show_widest
     from .writing import check_target, write_json
 
     formats = list(dict.fromkeys(precision or ["float32"]))
@@ -107,9 +105,10 @@ def run(
         data_folder=data_folder,
         rows=rows,
     )
-    with tqdm(total=rounds + settings.warmup, desc="Bench", unit="round", leave=False) as bar:
-        result = bench(classifiers, texts, settings, progress=lambda done, all_: bar.update())
-    show(bench_table(result).to_rich())
+    with StageBar() as bar:
+        result = bench(classifiers, texts, settings, progress=bar)
+    if not show_widest([bench_table(result).to_rich(), short_table(result).to_rich()]):
+        print("labels: the same as those of the float32 reference. A wider terminal shows more figures, --json all.")
     for line in (*result.notes, *(f"{name}: not measured. {why}" for name, why in result.skipped.items())):
         print(line)
     if json_file is not None:
