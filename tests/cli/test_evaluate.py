@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from budgetformer.cli.seen import seen_in_training
+
 from .commands import TRAINING, Here, read_jsonl, texts, write_csv
 
 FIELDS = {"accuracy", "macro_f1", "rows", "rows_without_label", "truncated", "mean_budget", "mean_heads"}
@@ -281,3 +283,40 @@ def test_energy_options_that_cannot_work_are_refused_before_the_work(
     here: Here, tmp_path: Path, data: Path, options: list[str], words: str
 ) -> None:
     assert words in here.mistake("evaluate", tmp_path, "--data", data, *options)
+
+
+def test_rows_that_the_model_was_trained_on_are_noticed(here: Here, model: Path, data: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.csv"
+    copy.write_bytes(data.read_bytes())
+    for file in (data, copy):
+        assert "holds the rows that the model was trained on" in figures(here, model, file)["seen_in_training"]
+        assert "note: " in here("evaluate", model, "--data", file).out
+    same_size = write_csv(tmp_path / "other.csv", list(reversed(texts(60))))
+    assert same_size.stat().st_size == data.stat().st_size
+    assert figures(here, model, same_size)["seen_in_training"] is None
+
+
+def test_what_a_folder_tells_of_its_training_is_said_as_surely_as_it_is_known(
+    model: Path, data: Path, tmp_path: Path
+) -> None:
+    record = json.loads((model / "training.json").read_text(encoding="utf-8"))
+    folder, changed = tmp_path / "model", tmp_path / "rows.csv"
+    folder.mkdir()
+    changed.write_text("text,label\nother,refund\n", encoding="utf-8")
+
+    def said(data: Path | str, split: str | None = None) -> str:
+        (folder / "training.json").write_text(json.dumps(record), encoding="utf-8")
+        return seen_in_training(folder, str(data), split=split) or ""
+
+    record["settings"]["train"] = [str(changed)]
+    assert "has changed since" in said(changed)
+    record["data"]["files"][0]["role"] = "validation"
+    assert "chosen on" in said(data)
+    del record["data"]["files"]  # as earlier versions wrote it
+    assert "may have changed since" in said(changed)
+    assert said(data) == ""
+    record["settings"]["train"] = "ag_news"
+    assert "trained on ag_news train" in said("ag_news", "train")
+    assert said("ag_news") == said("imdb", "train") == ""
+    (folder / "training.json").write_text("[]", encoding="utf-8")
+    assert seen_in_training(folder, str(data), split=None) is None

@@ -52,6 +52,8 @@ def test_the_module_trains_and_says_what_comes_next(tmp_path: Path, data: Path) 
     assert "Warning" not in outcome.err
     assert "Loading weights" not in outcome.err
     assert f"budgetformer evaluate {tmp_path / 'run'}" in outcome.out
+    assert "On the 6 validation rows" in outcome.out
+    assert "The best state was chosen on these rows" in outcome.out
     again = there(*arguments)
     assert again.code == 2
     assert "--overwrite" in again.err

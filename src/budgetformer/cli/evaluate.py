@@ -75,6 +75,7 @@ def run(
     from ..metering.grid import grid
     from .models import effective_budgets, load_classifier, model_files
     from .rows import error_writer, kind_of
+    from .seen import seen_in_training
     from .sources import check_source, labelled_rows
     from .writing import check_target, write_json
 
@@ -108,13 +109,16 @@ def run(
 
         exact = load_classifier(folder, device=device, precision="float32", execution=execution_of(execution))
         compared = compare(classifier, exact, rows.dataset, **request, progress=True)
-    figures = measured.figures | {"agreement": compared, "data": rows.source}
+    seen = seen_in_training(folder, data, split=split)
+    figures = measured.figures | {"agreement": compared, "data": rows.source, "seen_in_training": seen}
     figures |= paper_figures(classifier, measured.figures)
     if meter is not None:
         figures["energy"] = meter.energy.row(figures["rows"])
     if json_file is not None:
         write_json(json_file, figures)
     _report(classifier, figures)
+    if seen is not None:
+        print(f"note: {seen}")
     if meter is not None:
         print(f"energy: {meter.energy.describe(figures['rows'])}")
     for what, file in (("figures", json_file), ("errors", errors)):

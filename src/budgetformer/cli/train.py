@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from . import options as o
+
+if TYPE_CHECKING:
+    from ..training import TrainingResult
 
 NAME = "train"
 EXAMPLES = (
@@ -234,7 +237,7 @@ def run(
     )
     result = run_training(settings)
     if not quiet and os.environ.get("RANK", "0") == "0":
-        _report(result.output, result.metrics, result.seconds)
+        _report(result)
 
 
 def _option(name: str) -> str:
@@ -259,9 +262,10 @@ def _require_tensorboard() -> None:
         raise ValueError("--tensorboard needs a package that is not installed: pip install 'budgetformer[tensorboard]'")
 
 
-def _report(output: Path, metrics: dict[str, float], seconds: float) -> None:
+def _report(result: TrainingResult) -> None:
     from .tables import figures_table, show
 
+    metrics, output = result.metrics, result.output
     rows = [
         ("accuracy", f"{metrics.get('accuracy', float('nan')):.4f}"),
         ("macro-F1", f"{metrics.get('macro_f1', float('nan')):.4f}"),
@@ -269,7 +273,9 @@ def _report(output: Path, metrics: dict[str, float], seconds: float) -> None:
     if "mean_heads" in metrics:
         rows.append(("heads per layer and text", f"{metrics['mean_heads']:.2f}"))
         rows.append(("mean budget", f"{metrics['mean_budget']:.3f}"))
-    rows.append(("time", f"{seconds:.1f} s"))
-    show(figures_table("On the validation rows", rows))
+    rows.append(("time", f"{result.seconds:.1f} s"))
+    show(figures_table(f"On the {result.validation_rows:,} validation rows", rows))
+    if result.best_update is not None:
+        print(f"The best state was chosen on these rows (update {result.best_update:,}): new rows may fare worse.")
     print(f"\nModel folder: {output}")
-    print(f"Next: budgetformer evaluate {output} --data FILE, or budgetformer predict {output} 'a text'")
+    print(f"Next: budgetformer evaluate {output} --data FILE (other rows), or budgetformer predict {output} 'a text'")

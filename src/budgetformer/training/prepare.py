@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import datasets
 import numpy as np
@@ -17,6 +18,7 @@ from ..data.encoded_dataset import EncodedDataset, encode_dataset
 from ..data.encoding import TextEncoder
 from ..data.errors import DataError
 from ..data.files import column_names
+from ..data.identity import file_identity
 from ..data.labels import encode_labels, find_classes
 from ..data.loading import Texts, load
 from ..data.registry import is_named, load_named
@@ -29,7 +31,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedData:
-    """What training needs of the data; ``counts`` are the figures that were said."""
+    """What training needs of the data; ``counts`` are the figures that were said, ``files`` what was read."""
 
     columns: Columns
     class_names: tuple[str, ...]
@@ -40,6 +42,7 @@ class PreparedData:
     validation_texts: datasets.Dataset
     counts: dict[str, int]
     fingerprint: str
+    files: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +103,17 @@ def prepare(settings: TrainingSettings, say: Say) -> PreparedData:
             "without_tokens": encoded.empty,
         },
         fingerprint=_fingerprint(encoded.dataset),
+        files=_files(settings),
     )
+
+
+def _files(settings: TrainingSettings) -> list[dict[str, Any]]:
+    """The files that were read, so that a later measurement on the same rows can say so."""
+    trained = [settings.train] if isinstance(settings.train, str | Path) else list(settings.train)
+    named = len(trained) == 1 and isinstance(trained[0], str) and is_named(trained[0])
+    roles = [("train", path) for path in ([] if named else trained)]
+    roles += [("validation", settings.validation)] if settings.validation is not None else []
+    return [{"role": role} | file_identity(path) for role, path in roles]
 
 
 def _read(settings: TrainingSettings, say: Say) -> _Texts:

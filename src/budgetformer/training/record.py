@@ -107,7 +107,7 @@ def training_record(
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "settings": settings.describe(),
-        "data": data.counts | {"classes": data.class_counts, "fingerprint": data.fingerprint},
+        "data": data.counts | {"classes": data.class_counts, "fingerprint": data.fingerprint, "files": data.files},
         "parameters": sum(p.numel() for p in trainer.model.parameters()),
         "updates": trainer.state.global_step,
         "best_update": trainer.state.best_global_step,

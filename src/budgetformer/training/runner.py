@@ -31,13 +31,14 @@ from .trainer import BudgetTrainer, classification_metrics
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingResult:
-    """``output`` the model folder; ``metrics`` on the validation part; ``history`` the Trainer's log rows.
+    """``output`` the model folder; ``metrics`` on the ``validation_rows``; ``history`` the Trainer's log rows.
 
     ``best_update`` is the update whose state was kept, None when the last one was.
     """
 
     output: Path
     metrics: dict[str, float]
+    validation_rows: int
     history: list[dict[str, Any]]
     best_update: int | None
     seconds: float
@@ -103,6 +104,7 @@ def run(settings: TrainingSettings) -> TrainingResult:
         result = TrainingResult(
             output=output,
             metrics=metrics,
+            validation_rows=len(data.validation),
             history=trainer.state.log_history,
             best_update=trainer.state.best_global_step,
             seconds=time.perf_counter() - started,
