@@ -11,6 +11,7 @@ import typer
 from . import options as o
 
 NAME = "bench"
+AGAINST = ("dense", "hf", "onnxruntime")
 PICTURES = (".png", ".svg", ".pdf")
 EXAMPLES = (
     "Examples:",
@@ -68,39 +69,44 @@ def run(
         raise ValueError(f"--figure {figure}: a picture is written as {', '.join(PICTURES)}; choose one of these")
     if rows < 1:
         raise ValueError(f"--rows must be at least 1, got {rows}")
-    from ..bench import BenchSettings, StageBar, bench
-    from ..bench.report import bench_figure, bench_table, short_table
-    from ..data.columns import Columns
-    from ..reporting.results import environment
-    from .models import load_classifier, model_files
-    from .sources import check_source, texts_of
-    from .tables import show_widest
+    from .early import check_inputs
     from .writing import check_target, write_json
 
     formats = list(dict.fromkeys(precision or ["float32"]))
     if "auto" in formats:
         raise ValueError("--precision auto has no effect in a bench: name the formats that are to be measured")
-    settings = BenchSettings(
-        precisions=formats,
-        against=() if against == "none" else tuple(name.strip() for name in against.split(",") if name.strip()),
-        batch_size=batch_size,
-        rounds=rounds,
-        latency_texts=latency_texts,
-    )
-    inputs = model_files(folder) + ([] if check_source(data) else [Path(data)])
+    compared = () if against == "none" else tuple(name.strip() for name in against.split(",") if name.strip())
+    for name in compared:
+        if name not in AGAINST:
+            raise ValueError(f"--against must name some of {', '.join(AGAINST)}, or be none, got {name!r}")
+    reading = o.reading_of(format=format, no_header=no_header, encoding=encoding, quoting=quoting, delimiter=delimiter)
+    inputs = check_inputs(folder, data, reading)
     for target in (json_file, figure):
         if target is not None:
             check_target(target, inputs=inputs)
             inputs.append(target)
+    from ..bench import BenchSettings, StageBar, bench
+    from ..bench.report import bench_figure, bench_table, short_table
+    from ..data.columns import Columns
+    from ..reporting.results import environment
+    from .models import load_classifier
+    from .sources import texts_of
+    from .tables import show_widest
+
+    settings = BenchSettings(
+        precisions=formats,
+        against=compared,
+        batch_size=batch_size,
+        rounds=rounds,
+        latency_texts=latency_texts,
+    )
     wanted = [*formats, *(["float32"] if "dense" in settings.against and "float32" not in formats else [])]
     classifiers = {p: load_classifier(folder, device=device, precision=p, execution="auto") for p in wanted}
     texts = texts_of(
         data,
         config=next(iter(classifiers.values())).config,
         asked=Columns(text=tuple(text_column or ()), pair=pair_column),
-        reading=o.reading_of(
-            format=format, no_header=no_header, encoding=encoding, quoting=quoting, delimiter=delimiter
-        ),
+        reading=reading,
         split=split,
         data_folder=data_folder,
         rows=rows,

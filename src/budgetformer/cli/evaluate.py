@@ -67,34 +67,36 @@ def run(
 ) -> None:
     o.require_share(budget, max_budget)
     o.require_energy(energy, watts=watts, grid_intensity=grid_intensity, region=region)
+    from ..metering.grid import grid
+    from .early import check_inputs
+    from .rows import error_writer, kind_of
+    from .writing import check_target, write_json
+
+    grid(grams_per_kwh=grid_intensity, region=region)  # a region that is not known is refused before the work
+    reading = o.reading_of(format=format, no_header=no_header, encoding=encoding, quoting=quoting, delimiter=delimiter)
+    if errors is not None:
+        kind_of(errors)
+    inputs = check_inputs(folder, data, reading)
+    if errors is not None:
+        check_target(errors, inputs=inputs)
+    if json_file is not None:
+        check_target(json_file, inputs=inputs if errors is None else [*inputs, errors])
     from contextlib import nullcontext
 
     from ..data.columns import Columns
     from ..evaluation import evaluate
     from ..metering.carbon import EnergyMeter
-    from ..metering.grid import grid
-    from .models import effective_budgets, load_classifier, model_files
-    from .rows import error_writer, kind_of
+    from .models import effective_budgets, load_classifier
     from .seen import seen_in_training
-    from .sources import check_source, labelled_rows
-    from .writing import check_target, write_json
+    from .sources import labelled_rows
 
-    grid(grams_per_kwh=grid_intensity, region=region)  # a region that is not known is refused before the work
-    inputs = model_files(folder) + ([] if check_source(data) else [Path(data)])
-    if errors is not None:
-        kind_of(errors)
-        check_target(errors, inputs=inputs)
-    if json_file is not None:
-        check_target(json_file, inputs=inputs if errors is None else [*inputs, errors])
     classifier = load_classifier(folder, device=device, precision=precision, execution=execution)
     request = effective_budgets(classifier, budget=budget, max_budget=max_budget)
     rows = labelled_rows(
         data,
         config=classifier.config,
         asked=Columns(text=tuple(text_column or ()), pair=pair_column, label=label_column),
-        reading=o.reading_of(
-            format=format, no_header=no_header, encoding=encoding, quoting=quoting, delimiter=delimiter
-        ),
+        reading=reading,
         split=split,
         unlabelled=o.unlabelled_of(unlabelled),
         data_folder=data_folder,

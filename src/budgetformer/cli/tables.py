@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.measure import Measurement
 from rich.table import Table
 
-_WIDTH_OF_A_FILE = 160
+_WIDTH_OF_A_FILE = 200
 _MUCH = 10_000
 
 

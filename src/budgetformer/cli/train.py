@@ -178,9 +178,12 @@ def run(
         o.refuse({"--validation-fraction": validation_fraction}, "with --validation")
     if tensorboard is not None:
         _require_tensorboard()
+    from ..model_folder import check_run_folder
+    from .early import check_file, check_preset, check_training_source
     from .libraries import quiet_libraries
-    from .sources import check_training_source
 
+    check_preset(preset)
+    weights = _weights(class_weights)
     named = check_training_source(
         train,
         reading={"--format": format, "--no-header": no_header, "--encoding": encoding, "--quoting": quoting}
@@ -189,6 +192,13 @@ def run(
         validation=validation is not None,
         data_folder=data_folder,
     )
+    described = o.reading_of(
+        format=format, no_header=no_header, encoding=encoding, quoting=quoting, delimiter=delimiter
+    )
+    for file in ([] if named else train) + ([] if validation is None else [validation]):
+        check_file(file, described)
+    if os.environ.get("RANK", "0") == "0" and not (resume and overwrite):
+        check_run_folder(output, resume=resume, overwrite=overwrite)
     quiet_libraries()
     from ..training import TrainingSettings
     from ..training import run as run_training
@@ -203,9 +213,7 @@ def run(
         text_column=text_column or (),
         pair_column=pair_column,
         label_column=label_column,
-        reading=o.reading_of(
-            format=format, no_header=no_header, encoding=encoding, quoting=quoting, delimiter=delimiter
-        ),
+        reading=described,
         unlabelled=o.unlabelled_of(unlabelled),
         data_folder=data_folder,
         validation_fraction=0.1 if validation_fraction is None else validation_fraction,
@@ -222,7 +230,7 @@ def run(
         warmup=warmup,
         weight_decay=weight_decay,
         patience=patience,
-        class_weights=_weights(class_weights),
+        class_weights=weights,
         label_smoothing=label_smoothing,
         seed=seed,
         precision=precision,

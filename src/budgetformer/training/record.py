@@ -10,8 +10,8 @@ from typing import Any
 import torch
 import transformers
 
+from ..model_folder import CHECKPOINTS
 from ..version import __version__
-from .checkpoints import CHECKPOINTS
 from .prepare import PreparedData
 from .settings import TrainingSettings
 from .trainer import BudgetTrainer

@@ -17,9 +17,10 @@ from transformers.integrations import TensorBoardCallback
 from ..configuration import BudgetFormerConfig
 from ..inference import pick_device
 from ..locking import alone_in
+from ..model_folder import CHECKPOINTS
 from ..modeling import BudgetFormerForSequenceClassification
 from ..reporting.card import model_card
-from .checkpoints import CHECKPOINTS, newest_checkpoint
+from .checkpoints import newest_checkpoint
 from .folder import check_output, quiet_transformers, start_output, write_model_folder
 from .guards import Interrupted, Patience, Progress, StopOnSignal
 from .prepare import PreparedData, prepare
