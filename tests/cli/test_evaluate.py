@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from budgetformer.cli.evaluate import class_rows
 from budgetformer.cli.seen import seen_in_training
 
 from .commands import TRAINING, Here, read_jsonl, texts, write_csv
@@ -320,3 +321,23 @@ def test_what_a_folder_tells_of_its_training_is_said_as_surely_as_it_is_known(
     assert said("ag_news") == said("imdb", "train") == ""
     (folder / "training.json").write_text("[]", encoding="utf-8")
     assert seen_in_training(folder, str(data), split=None) is None
+
+
+def test_each_class_has_its_line_and_errors_are_counted(here: Here, model: Path, tmp_path: Path) -> None:
+    file = write_csv(tmp_path / "test.csv", [row for row in texts(9) if row[1] != "praise"])
+    outcome = here("evaluate", model, "--data", file, "--errors", tmp_path / "wrong.jsonl")
+    wrong = len(read_jsonl(tmp_path / "wrong.jsonl"))
+    assert f"({wrong} of 6 rows)" in outcome.out
+    table = outcome.out[outcome.out.index("By class") :]
+    for name, rows in (("praise", "0"), ("refund", "3"), ("Übrig / other", "3")):
+        assert any(name in line and f" {rows} " in line for line in table.splitlines()), table
+
+
+def test_precision_and_recall_of_a_class_follow_from_the_confusion_matrix() -> None:
+    rows = class_rows(["a", "b\nb", "c", "d"], [[3, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0], [0, 2, 0, 0]])
+    assert rows == [
+        ("a", "0.750", "0.750", "4"),
+        ("b b", "0.250", "0.500", "2"),
+        ("c", "–", "–", "0"),
+        ("d", "–", "0.000", "2"),
+    ]

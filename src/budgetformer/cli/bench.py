@@ -28,9 +28,11 @@ def run(
         str | None, typer.Option("--split", metavar="train|validation|test", help="Of a data set. Default: test.")
     ] = None,
     data_folder: o.DataFolder = None,
-    rows: Annotated[int, typer.Option("--rows", help="Texts, taken evenly from the whole.")] = 256,
-    rounds: Annotated[int, typer.Option("--rounds", help="Timed rounds; in each, every candidate runs once.")] = 5,
-    batch_size: Annotated[int, typer.Option("--batch-size", help="Of those that we compare with.")] = 32,
+    rows: Annotated[int, typer.Option("--rows", metavar="N", help="Texts, taken evenly from the whole.")] = 256,
+    rounds: Annotated[
+        int, typer.Option("--rounds", metavar="N", help="Timed rounds; in each, every candidate runs once.")
+    ] = 5,
+    batch_size: Annotated[int, typer.Option("--batch-size", metavar="N", help="Of those that we compare with.")] = 32,
     against: Annotated[
         str,
         typer.Option(
@@ -50,7 +52,7 @@ def run(
         ),
     ] = None,
     latency_texts: Annotated[
-        int, typer.Option("--latency-texts", help="Texts that are also sent one by one; 0 for none.")
+        int, typer.Option("--latency-texts", metavar="N", help="Texts that are also sent one by one; 0 for none.")
     ] = 64,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write all figures.")] = None,
     figure: Annotated[

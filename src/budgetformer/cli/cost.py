@@ -42,7 +42,8 @@ def run(
         ),
     ] = None,
     classes: Annotated[
-        int | None, typer.Option("--classes", help="Of a preset; the classifier is part of executed. Default: 2.")
+        int | None,
+        typer.Option("--classes", metavar="N", help="Of a preset; the classifier is part of executed. Default: 2."),
     ] = None,
     accounting: Annotated[str, typer.Option("--accounting", metavar="executed|paper|both")] = "both",
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the rows.")] = None,
@@ -121,7 +122,7 @@ def cost_rows(
 
 
 def _report(results: list[dict[str, Any]], accountings: tuple[str, ...], *, length: int, rows: int) -> None:
-    from .tables import show, table
+    from .tables import millions, show, table
 
     cells = [
         (
@@ -129,9 +130,9 @@ def _report(results: list[dict[str, Any]], accountings: tuple[str, ...], *, leng
             "full attention" if row["attention"] == "full" else "BudgetFormer",
             "" if row["budget"] is None else f"{row['budget']:.3f}",
             str(row["heads"]),
-            f"{row['macs']:.3e}",
+            millions(row["macs"]),
             f"{row['ratio']:.1%}",
-            f"{row['grams']:.4g}",
+            f"{row['grams']:.3g}",
         )
         for row in results
     ]

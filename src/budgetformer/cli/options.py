@@ -55,7 +55,8 @@ NoHeader = Annotated[
     ),
 ]
 Encoding = Annotated[
-    str | None, typer.Option("--encoding", rich_help_panel=FORMAT, help="Of csv, tsv, jsonl. Default: utf-8.")
+    str | None,
+    typer.Option("--encoding", metavar="NAME", rich_help_panel=FORMAT, help="Of csv, tsv, jsonl. Default: utf-8."),
 ]
 Quoting = Annotated[
     str | None,
@@ -68,7 +69,9 @@ Quoting = Annotated[
 ]
 Delimiter = Annotated[
     str | None,
-    typer.Option("--delimiter", rich_help_panel=FORMAT, help=r"One character, \t for a tab. Default: by format."),
+    typer.Option(
+        "--delimiter", metavar="CHAR", rich_help_panel=FORMAT, help=r"One character, \t for a tab. Default: by format."
+    ),
 ]
 DataFolder = Annotated[
     Path | None,

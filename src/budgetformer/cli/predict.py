@@ -45,7 +45,10 @@ def run(
         bool, typer.Option("--keep-columns", metavar="", help="Carry the input's columns over.")
     ] = False,
     id_column: Annotated[
-        str | None, typer.Option("--id-column", rich_help_panel=o.COLUMNS, help="Default: the record's number from 0.")
+        str | None,
+        typer.Option(
+            "--id-column", metavar="NAME", rich_help_panel=o.COLUMNS, help="Default: the record's number from 0."
+        ),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", metavar="", help="Go on with a stopped run of the same command.")
@@ -172,4 +175,4 @@ def _readable(answer: Prediction, text: str, *, all_heads: int) -> str:
     notes += [answer.reason] if answer.reason else []
     shown = " ".join(text.split())
     shown = shown if len(shown) <= 60 else shown[:59] + "…"
-    return f"{' '.join(answer.label.split())}  {answer.score:.3f}  ({', '.join(notes)})  {shown}"
+    return f"{' '.join(answer.label.split())}  {answer.score:.3f}  {shown}  ({', '.join(notes)})"

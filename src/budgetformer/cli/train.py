@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from . import options as o
-
-if TYPE_CHECKING:
-    from ..training import TrainingResult
 
 NAME = "train"
 EXAMPLES = (
@@ -38,7 +35,8 @@ def run(
         typer.Option("--validation", metavar="FILE", help="Default: rows set aside from the training data."),
     ] = None,
     validation_fraction: Annotated[
-        float | None, typer.Option("--validation-fraction", help="Share of the rows to set aside. Default: 0.1.")
+        float | None,
+        typer.Option("--validation-fraction", metavar="X", help="Share of the rows to set aside. Default: 0.1."),
     ] = None,
     data_folder: o.DataFolder = None,
     text_column: o.TextColumn = None,
@@ -58,10 +56,11 @@ def run(
         typer.Option("--tokenizer", metavar="NAME|DIR", rich_help_panel=MODEL, help="Default: learn a vocabulary."),
     ] = None,
     vocab_size: Annotated[
-        int | None, typer.Option("--vocab-size", rich_help_panel=MODEL, help="Word pieces at most. Default: 30522.")
+        int | None,
+        typer.Option("--vocab-size", metavar="N", rich_help_panel=MODEL, help="Word pieces at most. Default: 30522."),
     ] = None,
     max_length: Annotated[
-        int, typer.Option("--max-length", rich_help_panel=MODEL, help="Tokens of a text; the rest is cut.")
+        int, typer.Option("--max-length", metavar="N", rich_help_panel=MODEL, help="Tokens of a text; the rest is cut.")
     ] = 256,
     pooling: Annotated[
         str | None,
@@ -80,54 +79,74 @@ def run(
         ),
     ] = None,
     s_min: Annotated[
-        float | None, typer.Option("--s-min", rich_help_panel=o.BUDGET, help="Least mean share of heads wanted.")
+        float | None,
+        typer.Option("--s-min", metavar="X", rich_help_panel=o.BUDGET, help="Least mean share of heads wanted."),
     ] = None,
     s_max: Annotated[
-        float | None, typer.Option("--s-max", rich_help_panel=o.BUDGET, help="Largest mean share of heads wanted.")
+        float | None,
+        typer.Option("--s-max", metavar="X", rich_help_panel=o.BUDGET, help="Largest mean share of heads wanted."),
     ] = None,
     min_heads: Annotated[
-        int | None, typer.Option("--min-heads", rich_help_panel=o.BUDGET, help="Heads at least; 0 lets a layer rest.")
+        int | None,
+        typer.Option("--min-heads", metavar="N", rich_help_panel=o.BUDGET, help="Heads at least; 0 lets a layer rest."),
     ] = None,
     budget_price: Annotated[
-        float | None, typer.Option("--budget-price", rich_help_panel=o.BUDGET, help="What all heads of a layer cost.")
+        float | None,
+        typer.Option("--budget-price", metavar="X", rich_help_panel=o.BUDGET, help="What all heads of a layer cost."),
     ] = None,
     budget_sampling: Annotated[
         float | None,
         typer.Option(
-            "--budget-sampling", rich_help_panel=o.BUDGET, help="Share of rows trained at a random number of heads."
+            "--budget-sampling",
+            metavar="X",
+            rich_help_panel=o.BUDGET,
+            help="Share of rows trained at a random number of heads.",
         ),
     ] = None,
     alpha_max: Annotated[
         float | None,
-        typer.Option("--alpha-max", rich_help_panel=o.BUDGET, help="Weight of the interval at the end of training."),
+        typer.Option(
+            "--alpha-max", metavar="X", rich_help_panel=o.BUDGET, help="Weight of the interval at the end of training."
+        ),
     ] = None,
     epochs: Annotated[
-        float | None, typer.Option("--epochs", rich_help_panel=OPTIMISATION, help="Default: the preset's.")
+        float | None, typer.Option("--epochs", metavar="X", rich_help_panel=OPTIMISATION, help="Default: the preset's.")
     ] = None,
     max_steps: Annotated[
-        int | None, typer.Option("--max-steps", rich_help_panel=OPTIMISATION, help="Updates, instead of --epochs.")
+        int | None,
+        typer.Option("--max-steps", metavar="N", rich_help_panel=OPTIMISATION, help="Updates, instead of --epochs."),
     ] = None,
     batch_size: Annotated[
-        int | None, typer.Option("--batch-size", rich_help_panel=OPTIMISATION, help="Rows per process and step.")
+        int | None,
+        typer.Option("--batch-size", metavar="N", rich_help_panel=OPTIMISATION, help="Rows per process and step."),
     ] = None,
     gradient_accumulation: Annotated[
-        int, typer.Option("--gradient-accumulation", rich_help_panel=OPTIMISATION, help="Steps per update.")
+        int,
+        typer.Option("--gradient-accumulation", metavar="N", rich_help_panel=OPTIMISATION, help="Steps per update."),
     ] = 1,
-    learning_rate: Annotated[float | None, typer.Option("--learning-rate", rich_help_panel=OPTIMISATION)] = None,
-    warmup: Annotated[
-        float | None, typer.Option("--warmup", rich_help_panel=OPTIMISATION, help="Share of the updates.")
+    learning_rate: Annotated[
+        float | None, typer.Option("--learning-rate", metavar="X", rich_help_panel=OPTIMISATION)
     ] = None,
-    weight_decay: Annotated[float | None, typer.Option("--weight-decay", rich_help_panel=OPTIMISATION)] = None,
+    warmup: Annotated[
+        float | None, typer.Option("--warmup", metavar="X", rich_help_panel=OPTIMISATION, help="Share of the updates.")
+    ] = None,
+    weight_decay: Annotated[
+        float | None, typer.Option("--weight-decay", metavar="X", rich_help_panel=OPTIMISATION)
+    ] = None,
     patience: Annotated[
         int | None,
-        typer.Option("--patience", rich_help_panel=OPTIMISATION, help="Stop after so many evaluations without gain."),
+        typer.Option(
+            "--patience", metavar="N", rich_help_panel=OPTIMISATION, help="Stop after so many evaluations without gain."
+        ),
     ] = None,
     class_weights: Annotated[
         str | None,
         typer.Option("--class-weights", metavar="balanced|1,2,…", rich_help_panel=OPTIMISATION, help="In label order."),
     ] = None,
-    label_smoothing: Annotated[float, typer.Option("--label-smoothing", rich_help_panel=OPTIMISATION)] = 0.0,
-    seed: Annotated[int, typer.Option("--seed", rich_help_panel=OPTIMISATION)] = 0,
+    label_smoothing: Annotated[
+        float, typer.Option("--label-smoothing", metavar="X", rich_help_panel=OPTIMISATION)
+    ] = 0.0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", rich_help_panel=OPTIMISATION)] = 0,
     gradient_checkpointing: Annotated[
         bool,
         typer.Option(
@@ -137,11 +156,17 @@ def run(
     precision: o.TrainingPrecision = "float32",
     device: o.Device = "auto",
     logging_steps: Annotated[
-        int | None, typer.Option("--logging-steps", rich_help_panel=o.RUNNING, help="Updates between log rows.")
+        int | None,
+        typer.Option("--logging-steps", metavar="N", rich_help_panel=o.RUNNING, help="Updates between log rows."),
     ] = None,
     eval_steps: Annotated[
         int | None,
-        typer.Option("--eval-steps", rich_help_panel=o.RUNNING, help="Updates between evaluations. Default: an epoch."),
+        typer.Option(
+            "--eval-steps",
+            metavar="N",
+            rich_help_panel=o.RUNNING,
+            help="Updates between evaluations. Default: an epoch.",
+        ),
     ] = None,
     tensorboard: Annotated[
         Path | None, typer.Option("--tensorboard", metavar="DIR", rich_help_panel=o.RUNNING, help="Write logs there.")
@@ -245,7 +270,9 @@ def run(
     )
     result = run_training(settings)
     if not quiet and os.environ.get("RANK", "0") == "0":
-        _report(result)
+        from .trained import report
+
+        report(result)
 
 
 def _option(name: str) -> str:
@@ -268,22 +295,3 @@ def _require_tensorboard() -> None:
 
     if find_spec("tensorboard") is None and find_spec("tensorboardX") is None:
         raise ValueError("--tensorboard needs a package that is not installed: pip install 'budgetformer[tensorboard]'")
-
-
-def _report(result: TrainingResult) -> None:
-    from .tables import figures_table, show
-
-    metrics, output = result.metrics, result.output
-    rows = [
-        ("accuracy", f"{metrics.get('accuracy', float('nan')):.4f}"),
-        ("macro-F1", f"{metrics.get('macro_f1', float('nan')):.4f}"),
-    ]
-    if "mean_heads" in metrics:
-        rows.append(("heads per layer and text", f"{metrics['mean_heads']:.2f}"))
-        rows.append(("mean budget", f"{metrics['mean_budget']:.3f}"))
-    rows.append(("time", f"{result.seconds:.1f} s"))
-    show(figures_table(f"On the {result.validation_rows:,} validation rows", rows))
-    if result.best_update is not None:
-        print(f"The best state was chosen on these rows (update {result.best_update:,}): new rows may fare worse.")
-    print(f"\nModel folder: {output}")
-    print(f"Next: budgetformer evaluate {output} --data FILE (other rows), or budgetformer predict {output} 'a text'")

@@ -58,9 +58,15 @@ def prepare(settings: TrainingSettings, say: Say) -> PreparedData:
     """Read, check, split and encode. Raises DataError with the file, row and value before any training."""
     texts = _read(settings, say)
     classes = find_classes(texts.train, unlabelled=settings.unlabelled, order=texts.class_names)
+    labelled = sum(classes.counts.values())
+    if labelled >= 10 and len(classes.names) == labelled:
+        raise DataError(
+            f"{texts.sources[0]}: {labelled:,} classes in {labelled:,} rows: is {texts.columns.label!r} the label? "
+            "Choose another column with --label-column"
+        )
     say(f"{len(texts.train):,} rows read for training, {len(classes.names)} classes")
     if classes.unlabelled:
-        say(f"{classes.unlabelled:,} rows without label skipped")
+        say(f"{_rows(classes.unlabelled)} without label skipped")
     for note in classes.notes:
         say(f"note: {note}")
     train = _labelled(encode_labels(texts.train, classes.names, classes.markers, source=texts.sources[0]))
@@ -208,8 +214,12 @@ def _say_encoding(part: str, encoded: EncodedDataset, limit: int, say: Say) -> N
     if encoded.truncated:
         say(f"{encoded.truncated:,} of {len(encoded.dataset):,} {part} texts cut to {limit} tokens")
     if encoded.empty:
-        say(f"note: {encoded.empty:,} {part} texts have no tokens")
+        say(f"note: {encoded.empty:,} {part} text{'s have' if encoded.empty > 1 else ' has'} no tokens")
 
 
 def _skipped(rows: int) -> str:
-    return f", {rows:,} rows without label skipped" if rows else ""
+    return f", {_rows(rows)} without label skipped" if rows else ""
+
+
+def _rows(number: int) -> str:
+    return f"{number:,} row{'s' * (number != 1)}"
