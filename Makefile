@@ -13,10 +13,14 @@ help:  ## Show this list
 setup: $(READY)  ## Make .venv and install everything at the pinned versions
 
 $(READY): pyproject.toml constraints.txt
+	@echo "Setting up $(VENV), once: about 2.2 GB on disk, some minutes, over the network"
 	$(PYTHON) -m venv $(VENV)
+	@echo "Step 1 of 2: torch, the largest part"
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
+	@echo "Step 2 of 2: everything else, tools for the tests included"
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[demo,tensorboard,test,dev]'
-	touch $(READY)
+	@touch $(READY)
+	@echo "Done. For the command budgetformer: source $(BIN)/activate"
 
 demo: $(READY)  ## Train a BudgetFormer and its full-attention twin on BBC News; table, model folder and report
 	$(BIN)/budgetformer demo --output runs/demo

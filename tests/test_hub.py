@@ -60,7 +60,9 @@ def test_the_pipeline_classifies_pairs_as_the_product_does(tmp_path: Path) -> No
 def test_too_long_a_text_in_the_pipeline_is_named_or_cut(folder: Path) -> None:
     classify = pipeline("text-classification", model=str(folder), device="cpu", top_k=None)
     long = "good " * 100
-    with pytest.raises(ValueError, match=r"102 tokens per text and the model takes 32.*truncation=True"):
+    with pytest.raises(
+        ValueError, match=r"102 tokens per text and the model takes 32.*in a pipeline with pipe\(text, truncation=True"
+    ):
         classify([long])
     ours = Classifier.from_pretrained(folder, device="cpu")(long).scores
     assert {a["label"]: a["score"] for a in classify([long], truncation=True)[0]} == pytest.approx(ours, abs=1e-5)

@@ -37,6 +37,7 @@ ARROWS = {
     ("precision", "modeling"),
     ("agreement", "evaluation"),
     ("explanation", "answers"),
+    ("model_folder", "data"),
 }
 ROOT = {"__init__", "__main__"}
 """The package itself names its parts lazily and ``python -m budgetformer`` starts the command line."""

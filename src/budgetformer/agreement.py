@@ -28,7 +28,9 @@ def agreement(
     both = zip(*streams, strict=True)
     labels = heads = sets = 0.0
     furthest = 0.0
-    for one, other in tqdm(both, total=len(dataset), desc="Against float32", disable=not progress, leave=False):
+    for one, other in tqdm(
+        both, total=len(dataset), desc="Against float32", disable=None if progress else True, leave=False
+    ):
         labels += one.label == other.label
         furthest = max(furthest, *(abs(one.scores[name] - score) for name, score in other.scores.items()))
         if one.kept is None or other.kept is None:

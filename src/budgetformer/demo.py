@@ -28,6 +28,7 @@ VOCABULARY = 8000
 PRESET = "tiny"
 EPOCHS, BATCH_SIZE, LEARNING_RATE = 6, 4, 7e-4
 """Chosen by cross-validation on the training articles, see ``benchmarks/demo_folds.py``: small batches gain most."""
+PARTS = 4
 MODEL, TWIN, TFIDF = "BudgetFormer", "Full attention (twin)", "TF-IDF + logistic regression"
 
 
@@ -55,8 +56,11 @@ def run_demo(
     train, test = _articles("train"), _articles("test")
     said = f"[bold]Data[/bold]  {train.origin}\n[bold]Licence[/bold]  {train.licence}"
     console.print(said, highlight=False, soft_wrap=True)
+    _part(1, f"training the {MODEL}")
     budgeted = run(demo_settings(output / "budgetformer", seed=seed, epochs=epochs, budgeted=True))
+    _part(2, "training the same model with full attention, which takes about as long")
     twin = run(demo_settings(output / "full-attention", seed=seed, epochs=epochs, budgeted=False))
+    _part(3, "measuring both on other articles, and TF-IDF beside them")
     rows = encode_labels(test.dataset, test.class_names, source="the test articles")
     classifiers = {MODEL: Classifier.from_pretrained(budgeted.output), TWIN: Classifier.from_pretrained(twin.output)}
     evaluations = {
@@ -66,6 +70,7 @@ def run_demo(
     figures = {name: evaluation.figures for name, evaluation in evaluations.items()}
     known = encode_labels(train.dataset, train.class_names, source="the training articles")
     figures[TFIDF] = evaluate_tfidf(known, rows, seed=seed)
+    _part(4, "the BudgetFormer once more at every number of heads, with learned and with random ones")
     curve = budget_curve(classifiers[MODEL], rows, seed=seed)
     table = demo_table(figures, classifiers[MODEL])
     drawn = pictures(budgeted, classifiers[MODEL], evaluations, curve)
@@ -202,6 +207,10 @@ def next_steps(folder: Path, report: Path) -> str:
         "Train on your own file (columns text and label, or name yours):\n"
         "  budgetformer train --train your.csv --text-column text --label-column label --output runs/yours\n"
     )
+
+
+def _part(number: int, what: str) -> None:
+    print(f"Part {number} of {PARTS}: {what}", file=sys.stderr)
 
 
 def _articles(split: str) -> NamedData:

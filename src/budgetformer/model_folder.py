@@ -1,14 +1,20 @@
-"""Tells whether a folder holds a whole model with its own tokenizer."""
+"""Tells whether a folder holds a whole model with its own tokenizer, and whether a run may write to it."""
 
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from transformers import AutoTokenizer
+from .data.unicode import require_writable_name
 
-from .configuration import BudgetFormerConfig
+if TYPE_CHECKING:
+    from .configuration import BudgetFormerConfig
+
+CHECKPOINTS, RECORD = "checkpoints", "training.json"
+"""What a training run leaves in its folder: on the way, and at the end."""
+_MODEL_TYPE = "budgetformer"  # of BudgetFormerConfig, whose import takes seconds
 
 
 def check_folder(folder: str | Path) -> Path:
@@ -18,6 +24,11 @@ def check_folder(folder: str | Path) -> Path:
         what = "is a file" if folder.exists() else "does not exist"
         raise ValueError(f"model folder {folder} {what}; give a folder written by `budgetformer train`")
     file = folder / "config.json"
+    if not file.is_file() and (folder / CHECKPOINTS).is_dir():
+        raise ValueError(
+            f"{folder} is a training run that was stopped and no model folder yet (it has no config.json): go on with "
+            "the command that began it and --resume"
+        )
     if not file.is_file():
         raise ValueError(f"{folder} is not a model folder: it has no config.json; was the training finished?")
     try:
@@ -25,8 +36,8 @@ def check_folder(folder: str | Path) -> Path:
         kind = content.get("model_type")
     except (ValueError, AttributeError) as error:
         raise ValueError(f"{file} is not readable as a configuration ({error}); copy the folder anew") from error
-    if kind != BudgetFormerConfig.model_type:
-        raise ValueError(f"{folder} holds a model of type {kind!r}, not {BudgetFormerConfig.model_type!r}")
+    if kind != _MODEL_TYPE:
+        raise ValueError(f"{folder} holds a model of type {kind!r}, not {_MODEL_TYPE!r}")
     if content.get("architectures") == ["BudgetFormerModel"]:
         raise ValueError(f"{folder} holds an encoder without labels; train it on labelled rows before it can classify")
     if not list(folder.glob("*.safetensors")):
@@ -37,8 +48,36 @@ def check_folder(folder: str | Path) -> Path:
     return folder
 
 
+def check_run_folder(output: str | Path, *, resume: bool, overwrite: bool) -> None:
+    """Refuse a folder that a training run may not write to; whether it has a whole checkpoint is not looked at.
+
+    An empty or new folder is taken as it is. A folder of an earlier run needs ``resume`` or ``overwrite``; one that
+    holds anything else is never taken. Raises ValueError that says what is there and what to do.
+    """
+    output = Path(output)
+    require_writable_name(output)
+    if output.exists() and not output.is_dir():
+        raise ValueError(f"output {output} is a file; give a folder")
+    if output.is_symlink() and not output.exists():
+        raise ValueError(f"output {output} is a link to {os.readlink(output)}, which is not there; give a folder")
+    there = next(p for p in (output.absolute(), *output.absolute().parents) if p.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK):
+        raise ValueError(f"output folder {output} cannot be made or written in {there}; give another place")
+    ours = output.is_dir() and ((output / CHECKPOINTS).is_dir() or (output / RECORD).is_file())
+    content = sorted(p.name for p in output.iterdir()) if output.is_dir() else []
+    if content and not ours:
+        raise ValueError(f"output folder {output} holds something else ({content[0]}, …); give a new or empty folder")
+    if content and not resume and not overwrite:
+        raise ValueError(
+            f"output folder {output} holds an earlier run; give --resume to go on with it, --overwrite to replace "
+            "it, or another folder"
+        )
+
+
 def load_config(folder: Path) -> BudgetFormerConfig:
     """The configuration of a folder; ValueError names the folder and what cannot be used."""
+    from .configuration import BudgetFormerConfig
+
     try:
         return BudgetFormerConfig.from_pretrained(folder, local_files_only=True)
     except Exception as problem:  # a damaged file can fail anywhere in the reading
@@ -49,6 +88,8 @@ def load_config(folder: Path) -> BudgetFormerConfig:
 
 def load_tokenizer(folder: Path, config: BudgetFormerConfig) -> Any:
     """The tokenizer of a folder; ValueError names the folder and what cannot be used."""
+    from transformers import AutoTokenizer
+
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     except Exception as problem:  # a damaged file can fail anywhere in the reading

@@ -277,7 +277,8 @@ def check_length(input_ids: Tensor, limit: int) -> None:
     if input_ids.shape[1] > limit:
         raise ValueError(
             f"input_ids has {input_ids.shape[1]} tokens per text and the model takes {limit} "
-            "(max_position_embeddings): cut the texts, e.g. tokenizer(..., truncation=True)"
+            "(max_position_embeddings): cut the texts with tokenizer(..., truncation=True), "
+            "in a pipeline with pipe(text, truncation=True)"
         )
 
 

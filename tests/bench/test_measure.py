@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 
 from budgetformer import Classifier, Pair, Prediction
 from budgetformer.answers import Request
@@ -16,7 +17,7 @@ from budgetformer.bench import BenchResult, BenchSettings, bench
 from budgetformer.bench.candidates import ours, peers
 from budgetformer.bench.peak import ROWS, peak_job
 from budgetformer.bench.peers import dense_bert, onnx_answer, onnx_files, pipeline_answer
-from budgetformer.bench.report import bench_figure, bench_table
+from budgetformer.bench.report import bench_figure, bench_table, short_table
 from budgetformer.data.encoding import Encoded
 from budgetformer.metering.macs import dense_macs, executed_macs
 
@@ -100,6 +101,34 @@ def test_table_and_picture_show_every_row(result: BenchResult) -> None:
     words = " ".join(text.get_text() for text in bench_figure(result).findobj(lambda a: hasattr(a, "get_text")))
     for shown in ("float32", "int8", "dense BERT, transformers pipeline, batch 8", "texts per second"):
         assert shown in words
+
+
+def test_the_short_table_fits_80_columns_and_has_every_row(result: BenchResult) -> None:
+    peer = "dense BERT, ONNX Runtime float32, batch 128 sorted"
+    longest = replace(result.rows[-1], name=peer, texts_per_second=12_345.6, kind="peer")
+    for some in (result, replace(result, rows=[*result.rows, longest])):
+        table = short_table(some)
+        assert Console(width=200).measure(table.to_rich()).maximum <= 80
+        assert len({row[0] for row in table.rows}) == len(some.rows)
+    assert "BERT, transformers pipeline" in short_table(result).caption
+
+
+def test_the_reference_computes_all_heads_however_many_it_keeps(result: BenchResult) -> None:
+    for table in (bench_table(result), short_table(result)):
+        heads = {row[0]: row[table.columns.index("heads")] for row in table.rows}
+        assert [heads[name] for name in heads if name.startswith("all heads computed")] == ["all"]
+
+
+def test_progress_names_every_stage_and_reaches_its_end(folder: Path) -> None:
+    said: list[tuple[str, int, int]] = []
+    classifiers = {"float32": Classifier.from_pretrained(folder, device="cpu")}
+    settings = BenchSettings(against=("dense",), heads=(1,), rounds=2, latency_texts=3)
+    bench(classifiers, TEXTS[:4], settings, progress=lambda *told: said.append(told))
+    stages = dict.fromkeys(stage.partition(":")[0] for stage, _, _ in said)
+    assert list(stages) == ["Preparing", "First answers", "Memory", "Rounds", "Texts one by one"]
+    assert ("First answers: 1 of 4 heads", 1, 3) in said
+    assert [told for told in said if told[0] == "Rounds"] == [("Rounds", i, 12) for i in range(1, 13)]
+    assert said[-1] == ("Texts one by one", 12, 12)
 
 
 def test_what_is_slower_is_named(folder: Path) -> None:

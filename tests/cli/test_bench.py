@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from budgetformer import BudgetFormerConfig
 from budgetformer.cli.sources import texts_of
 from budgetformer.data.columns import Columns
@@ -27,6 +29,19 @@ def test_a_bench_prints_a_table_and_writes_figures_and_a_picture(
     assert {row["kind"] for row in found["rows"]} == {"ours", "reference", "peer"}
     assert found["threads"] >= 1
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_narrow_terminal_gets_the_figures_that_fit(
+    here: Here, model: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("budgetformer.cli.tables._WIDTH_OF_A_FILE", 80)
+    outcome = here(
+        "bench", model, "--data", data, "--rows", 4, "--rounds", 1, "--against", "dense", "--latency-texts", 0
+    )
+    assert outcome.code == 0, outcome.err
+    assert "quartiles" not in outcome.out
+    assert "A wider terminal shows more figures" in outcome.out
+    assert any(line.split()[:2] == ["own", "budgets"] and "%" in line for line in outcome.out.splitlines())
 
 
 def test_what_cannot_be_measured_is_refused(here: Here, model: Path, data: Path) -> None:

@@ -33,6 +33,14 @@ def test_both_accountings_are_shown_and_the_fit_is_called_one(here: Here) -> Non
     assert "a fit" in out
 
 
+def test_the_screen_has_one_notation_of_multiply_adds_and_no_more_digits_than_are_known(here: Here) -> None:
+    out = here("cost", "--preset", "paper", "--length", "512", "--rows", "25000", "--budget", "0.601").out
+    assert "145.18 T" in out
+    assert "0.484" in out
+    assert "0.4839" not in out
+    assert "e+" not in out
+
+
 def test_without_a_budget_every_head_count_has_a_row(here: Here, tmp_path: Path, model: Path) -> None:
     rows = cost(here, tmp_path, "--model", model, "--length", "32", "--rows", "10", "--accounting", "executed")
     assert [row["heads"] for row in rows] == [8, *range(1, 9)]

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from budgetformer.cli.evaluate import class_rows
+from budgetformer.cli.seen import seen_in_training
+
 from .commands import TRAINING, Here, read_jsonl, texts, write_csv
 
 FIELDS = {"accuracy", "macro_f1", "rows", "rows_without_label", "truncated", "mean_budget", "mean_heads"}
@@ -281,3 +284,60 @@ def test_energy_options_that_cannot_work_are_refused_before_the_work(
     here: Here, tmp_path: Path, data: Path, options: list[str], words: str
 ) -> None:
     assert words in here.mistake("evaluate", tmp_path, "--data", data, *options)
+
+
+def test_rows_that_the_model_was_trained_on_are_noticed(here: Here, model: Path, data: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.csv"
+    copy.write_bytes(data.read_bytes())
+    for file in (data, copy):
+        assert "holds the rows that the model was trained on" in figures(here, model, file)["seen_in_training"]
+        assert "note: " in here("evaluate", model, "--data", file).out
+    same_size = write_csv(tmp_path / "other.csv", list(reversed(texts(60))))
+    assert same_size.stat().st_size == data.stat().st_size
+    assert figures(here, model, same_size)["seen_in_training"] is None
+
+
+def test_what_a_folder_tells_of_its_training_is_said_as_surely_as_it_is_known(
+    model: Path, data: Path, tmp_path: Path
+) -> None:
+    record = json.loads((model / "training.json").read_text(encoding="utf-8"))
+    folder, changed = tmp_path / "model", tmp_path / "rows.csv"
+    folder.mkdir()
+    changed.write_text("text,label\nother,refund\n", encoding="utf-8")
+
+    def said(data: Path | str, split: str | None = None) -> str:
+        (folder / "training.json").write_text(json.dumps(record), encoding="utf-8")
+        return seen_in_training(folder, str(data), split=split) or ""
+
+    record["settings"]["train"] = [str(changed)]
+    assert "has changed since" in said(changed)
+    record["data"]["files"][0]["role"] = "validation"
+    assert "chosen on" in said(data)
+    del record["data"]["files"]  # as earlier versions wrote it
+    assert "may have changed since" in said(changed)
+    assert said(data) == ""
+    record["settings"]["train"] = "ag_news"
+    assert "trained on ag_news train" in said("ag_news", "train")
+    assert said("ag_news") == said("imdb", "train") == ""
+    (folder / "training.json").write_text("[]", encoding="utf-8")
+    assert seen_in_training(folder, str(data), split=None) is None
+
+
+def test_each_class_has_its_line_and_errors_are_counted(here: Here, model: Path, tmp_path: Path) -> None:
+    file = write_csv(tmp_path / "test.csv", [row for row in texts(9) if row[1] != "praise"])
+    outcome = here("evaluate", model, "--data", file, "--errors", tmp_path / "wrong.jsonl")
+    wrong = len(read_jsonl(tmp_path / "wrong.jsonl"))
+    assert f"({wrong} of 6 rows)" in outcome.out
+    table = outcome.out[outcome.out.index("By class") :]
+    for name, rows in (("praise", "0"), ("refund", "3"), ("Übrig / other", "3")):
+        assert any(name in line and f" {rows} " in line for line in table.splitlines()), table
+
+
+def test_precision_and_recall_of_a_class_follow_from_the_confusion_matrix() -> None:
+    rows = class_rows(["a", "b\nb", "c", "d"], [[3, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0], [0, 2, 0, 0]])
+    assert rows == [
+        ("a", "0.750", "0.750", "4"),
+        ("b b", "0.250", "0.500", "2"),
+        ("c", "–", "–", "0"),
+        ("d", "–", "0.000", "2"),
+    ]

@@ -52,6 +52,8 @@ def test_the_module_trains_and_says_what_comes_next(tmp_path: Path, data: Path) 
     assert "Warning" not in outcome.err
     assert "Loading weights" not in outcome.err
     assert f"budgetformer evaluate {tmp_path / 'run'}" in outcome.out
+    assert "On the 6 validation rows" in outcome.out
+    assert "The best state was chosen on these rows" in outcome.out
     again = there(*arguments)
     assert again.code == 2
     assert "--overwrite" in again.err
@@ -135,3 +137,92 @@ def test_training_that_is_interrupted_ends_with_130_and_goes_on(tmp_path: Path, 
     assert "Traceback" not in err
     assert list((tmp_path / "run" / "checkpoints").glob("checkpoint-*"))
     assert not (tmp_path / "run" / "config.json").exists()
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with rows, a spreadsheet, a model's name without a model, and a stopped run."""
+    folder = tmp_path_factory.mktemp("early")
+    write_csv(folder / "rows.csv", texts(6))
+    (folder / "sheet.xlsx").write_bytes(b"PK\x03\x04")
+    (folder / "full").mkdir()
+    (folder / "full" / "notes.txt").write_text("mine")
+    (folder / "stopped" / "checkpoints").mkdir(parents=True)
+    return folder
+
+
+EARLY = [
+    ("train --train rows.csv --output new --preset large", "--preset must be one of tiny, small, base, paper"),
+    ("train --train sheet.xlsx --output new", "sheet.xlsx: this is a spreadsheet; save it as csv"),
+    ("train --train full --output new", "full: this is a folder"),
+    ("train --train rows.csv --output full", "full holds something else (notes.txt"),
+    ("train --train rows.csv --output stopped", "--resume to go on with it"),
+    ("train --train none.csv --output new", "none.csv: there is no such file"),
+    ("evaluate none --data rows.csv", "model folder none does not exist"),
+    ("evaluate none --data rows.csv --errors wrong.xlsx", "choose one of these extensions"),
+    ("predict stopped hello", "training run that was stopped"),
+    ("predict none rows.csv", "rows.csv is a file: did you mean --input rows.csv?"),
+    ("predict none --input sheet.xlsx", "model folder none does not exist"),
+    ("explain none hello --output a.html", "model folder none does not exist"),
+    ("bench none --data rows.csv --against tgi", "--against must name some of dense, hf, onnxruntime"),
+    ("bench none --data rows.csv", "model folder none does not exist"),
+    ("export none --format onnx --output a.onnx", "model folder none does not exist"),
+    ("export stopped --format hub --output b", "training run that was stopped"),
+    ("cost --preset large --length 9 --rows 9", "--preset must be one of"),
+    ("cost --model none --length 9 --rows 9", "model folder none does not exist"),
+]
+
+
+def test_mistakes_that_need_no_model_are_said_before_torch_is_imported(place: Path) -> None:
+    """All in one process without torch: any import of it would fail otherwise than with the words."""
+    code = f"""
+import os, sys
+import budgetformer_command
+from budgetformer.cli import run
+os.chdir({str(place)!r})
+sys.modules["torch"] = sys.modules["transformers"] = None
+for command, _ in {EARLY!r}:
+    assert run(command.split()) == 2
+"""
+    said = there(entry=[sys.executable, "-c", code])
+    assert said.code == 0, said.err
+    lines = said.err.splitlines()
+    assert len(lines) == len(EARLY)
+    for (command, words), line in zip(EARLY, lines, strict=True):
+        assert words in line, command
+    assert sorted(p.name for p in place.iterdir()) == ["full", "rows.csv", "sheet.xlsx", "stopped"]
+
+
+def test_names_known_without_the_libraries_are_those_of_the_libraries() -> None:
+    from budgetformer.bench.candidates import AGAINST
+    from budgetformer.cli import bench, early
+    from budgetformer.configuration import PRESETS, BudgetFormerConfig
+    from budgetformer.data.names import NAMES
+    from budgetformer.data.registry import SOURCES
+    from budgetformer.model_folder import _MODEL_TYPE
+
+    assert tuple(PRESETS) == early.PRESETS
+    assert AGAINST == bench.AGAINST
+    assert tuple(SOURCES) == NAMES
+    assert BudgetFormerConfig.model_type == _MODEL_TYPE
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--budget", "25%"], "for 25 % give 0.25"),
+        (["--max-budget", "12.5 %"], "for 12.5 % give 0.125"),
+        (["--max-budget", "25"], "for 25 % give 0.25"),
+        (["--budget", "half"], "such as 0.25 for a quarter of the heads"),
+    ],
+)
+def test_a_budget_in_percent_is_answered_with_the_share(here: Here, options: list[str], words: str) -> None:
+    assert words in here.mistake("predict", "runs/none", "hello", *options)
+
+
+def test_a_text_that_is_the_name_of_a_file_can_still_be_classified(
+    here: Here, model: Path, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(place)
+    assert "--input rows.csv" in here.mistake("predict", model, "nice", "rows.csv")
+    assert here("predict", model, "rows.csv ", "full").code == 0

@@ -113,3 +113,12 @@ def test_a_tab_can_be_written_as_an_escape(tmp_path: Path, here: Here) -> None:
     outcome = here("train", "--train", file, "--output", tmp_path / "run", *options)
     assert outcome.code == 0, outcome.err
     assert "20 rows read" in outcome.err
+
+
+def test_a_column_of_ids_is_not_taken_for_the_label(tmp_path: Path, here: Here) -> None:
+    rows = [("some words", "pos", f"T{i}") for i in range(30)]
+    data = write_csv(tmp_path / "tickets.csv", rows, ("text", "label", "ticket_id"))
+    said = here.mistake("train", "--train", data, "--output", tmp_path / "run", "--label-column", "ticket_id")
+    assert "30 classes in 30 rows: is 'ticket_id' the label?" in said
+    said = here.mistake("train", "--train", data, "--output", tmp_path / "run", "--label-column", "id")
+    assert "there is no column 'id'; the file has: text, label, ticket_id" in said

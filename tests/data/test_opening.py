@@ -55,10 +55,11 @@ class TestWhatIsNoTable:
         assert "not a parquet file" in complaint(write(tmp_path / "b.parquet", "text,label\na,b\n"))
 
     def test_unknown_extensions_are_refused_with_the_known_ones(self, tmp_path):
-        message = complaint(write(tmp_path / "a.xlsx", "x"))
-        assert ".xlsx" in message
+        message = complaint(write(tmp_path / "a.docx", "x"))
+        assert ".docx" in message
         assert ".jsonl" in message
         assert "gunzip" in complaint(write(tmp_path / "a.parquet.gz", "x"))
+        assert "spreadsheet; save it as csv" in complaint(write(tmp_path / "a.xlsx", "x"))
 
     @pytest.mark.parametrize("option", [{"header": False}, {"quoting": "none"}, {"delimiter": ";"}])
     def test_options_without_effect_are_refused(self, tmp_path, option):

@@ -54,7 +54,7 @@ def test_ratios_are_taken_round_by_round() -> None:
         dense.ratio(Timing(seconds=(1.0,)))
 
 
-def test_progress_is_told_after_every_round() -> None:
+def test_progress_is_told_after_every_call() -> None:
     said: list[tuple[int, int]] = []
     interleaved({"a": int}, rounds=3, warmup=2, progress=lambda done, total: said.append((done, total)))
     assert said == [(i, 5) for i in range(1, 6)]

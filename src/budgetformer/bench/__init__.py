@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from .measure import BenchResult, BenchSettings, bench
+from .progress import StageBar
 
-__all__ = ["BenchResult", "BenchSettings", "bench"]
+__all__ = ["BenchResult", "BenchSettings", "StageBar", "bench"]

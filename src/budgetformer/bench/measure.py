@@ -21,6 +21,9 @@ from ..metering.memory import MemoryMeter
 from .candidates import REFERENCE, BenchSettings, Candidate, ours, peers, possible_heads
 from .peak import peak_job
 
+PREPARING, TRYING, MEMORY, TIMING, ALONE = "Preparing", "First answers", "Memory", "Rounds", "Texts one by one"
+"""The stages that ``progress`` hears of, in order."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class BenchRow:
@@ -72,11 +75,12 @@ def bench(
     inputs: Sequence[str | Pair],
     settings: BenchSettings,
     *,
-    progress: Callable[[int, int], object] | None = None,
+    progress: Callable[[str, int, int], object] | None = None,
 ) -> BenchResult:
     """Time everything on ``inputs``; ``classifiers`` by format, "float32" among them when "dense" is compared.
 
-    Candidates take turns in every round, in an order drawn anew; the first round is not counted. Raises ValueError
+    Candidates take turns in every round, in an order drawn anew; the first round is not counted. ``progress`` is told
+    what is being done, how many steps of it are done, and how many there are. Raises ValueError
     for empty inputs or a number of heads that the model does not have.
     """
     if not inputs:
@@ -86,11 +90,18 @@ def bench(
     for k in settings.heads or ():
         if k not in possible:
             raise ValueError(f"heads must lie between {possible[0]} and {possible[-1]}, got {k}")
+    tell = progress or _silent
     with tempfile.TemporaryDirectory(prefix="budgetformer-bench-") as folder:
+        tell(PREPARING, 0, 1)
         others, skipped = peers(first, inputs, settings, Path(folder))
         candidates = [*ours(classifiers, settings), *others]
-        answers = {c.name: c.answer(inputs) for c in candidates}
-        memory = {c.name: _peak_memory(c, inputs) for c in candidates}
+        answers, memory = {}, {}
+        for number, c in enumerate(candidates):
+            tell(f"{TRYING}: {c.name}", number, len(candidates))
+            answers[c.name] = c.answer(inputs)
+        for number, c in enumerate(candidates):
+            tell(f"{MEMORY}: {c.name}", number, len(candidates))
+            memory[c.name] = _peak_memory(c, inputs)
         config = first.config
         peaks = {
             p: peak_job(
@@ -104,12 +115,17 @@ def bench(
             warmup=settings.warmup,
             synchronize=first.model.device,
             seed=settings.seed,
-            progress=progress,
+            progress=partial(tell, TIMING),
         )
         alone = {}
         if settings.latency_texts:
             singles = [[item] for item in inputs[: settings.latency_texts]]
-            alone = latencies({c.name: c.answer for c in candidates}, singles, synchronize=first.model.device)
+            alone = latencies(
+                {c.name: c.answer for c in candidates},
+                singles,
+                synchronize=first.model.device,
+                progress=partial(tell, ALONE),
+            )
     peak_rounds = {p: tuple(job.macs / s for s in timings[_peak(p)].seconds) for p, job in peaks.items()}
     truth = answers.get(REFERENCE) or next((answers[c.name] for c in candidates if c.precision == "float32"), None)
     baseline = timings[others[0].name] if others else None
@@ -138,6 +154,10 @@ def bench(
         skipped=skipped,
         notes=_notes(rows, others[0].name if others else None),
     )
+
+
+def _silent(stage: str, done: int, steps: int) -> None:
+    """Nobody wants to know."""
 
 
 def _peak(precision: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ..reporting.figures import speed_figure
@@ -9,8 +10,22 @@ from ..reporting.tables import NONE, Table
 from .measure import BenchResult, BenchRow
 
 
+def short_table(result: BenchResult) -> Table:
+    """What fits a terminal of 80 columns: one row per candidate; speed is against the first peer."""
+    peer = next((_short(row.name) for row in result.rows if row.kind == "peer"), None)
+    against = "" if peer is None else f"; speed is against {peer}"
+    return Table(
+        caption=f"{result.texts} texts of {result.tokens:.0f} tokens on average, {result.threads} threads{against}",
+        columns=["", "texts/s", "speed", "heads", "labels"],
+        rows=[
+            [_short(row.name), f"{row.texts_per_second:,.1f}", _speed(row), _heads(row), _labels(row)]
+            for row in result.rows
+        ],
+    )
+
+
 def bench_table(result: BenchResult) -> Table:
-    """One row per candidate; speed is against the first peer, from paired rounds."""
+    """All figures, one row per candidate; speed is against the first peer, from paired rounds."""
     columns = [
         "",
         "texts/s",
@@ -40,16 +55,37 @@ def _cells(row: BenchRow, alone: bool) -> list[str]:
         row.name,
         f"{row.texts_per_second:,.1f}",
         f"{low:,.1f} to {high:,.1f}",
-        NONE if row.speed is None else f"{row.speed[0]:.2f}x",
-        NONE if row.heads is None else f"{row.heads:.2f}",
+        _speed(row),
+        _heads(row),
         f"{row.macs / 1e6:,.1f}M",
         NONE if row.peak_share is None else f"{row.peak_share:.0%}",
-        NONE if row.labels_equal is None else f"{row.labels_equal:.1%}",
+        _labels(row),
         NONE if row.memory is None else f"{row.memory / 2**20:,.0f}",
     ]
     if alone:
         cells += [NONE if t is None else f"{1000 * t:.1f}" for t in (row.p50, row.p95)]
     return cells
+
+
+def _short(name: str) -> str:
+    """Without the batch size, which is the same for all that have one, and shorter names of the peers."""
+    name = re.sub(r", batch \d+", "", name).replace("dense BERT, ", "BERT, ").replace("ONNX Runtime", "ONNX")
+    return name.replace(" (reference)", "")
+
+
+def _speed(row: BenchRow) -> str:
+    return NONE if row.speed is None else f"{row.speed[0]:.2f}x"
+
+
+def _heads(row: BenchRow) -> str:
+    """The reference computes all heads, however many it keeps."""
+    if row.kind == "reference":
+        return "all"
+    return NONE if row.heads is None else f"{row.heads:.2f}"
+
+
+def _labels(row: BenchRow) -> str:
+    return NONE if row.labels_equal is None else f"{row.labels_equal:.1%}"
 
 
 def bench_figure(result: BenchResult) -> Any:

@@ -11,6 +11,7 @@ import typer
 from . import options as o
 
 NAME = "bench"
+AGAINST = ("dense", "hf", "onnxruntime")
 PICTURES = (".png", ".svg", ".pdf")
 EXAMPLES = (
     "Examples:",
@@ -27,9 +28,11 @@ def run(
         str | None, typer.Option("--split", metavar="train|validation|test", help="Of a data set. Default: test.")
     ] = None,
     data_folder: o.DataFolder = None,
-    rows: Annotated[int, typer.Option("--rows", help="Texts, taken evenly from the whole.")] = 256,
-    rounds: Annotated[int, typer.Option("--rounds", help="Timed rounds; in each, every candidate runs once.")] = 5,
-    batch_size: Annotated[int, typer.Option("--batch-size", help="Of those that we compare with.")] = 32,
+    rows: Annotated[int, typer.Option("--rows", metavar="N", help="Texts, taken evenly from the whole.")] = 256,
+    rounds: Annotated[
+        int, typer.Option("--rounds", metavar="N", help="Timed rounds; in each, every candidate runs once.")
+    ] = 5,
+    batch_size: Annotated[int, typer.Option("--batch-size", metavar="N", help="Of those that we compare with.")] = 32,
     against: Annotated[
         str,
         typer.Option(
@@ -49,7 +52,7 @@ def run(
         ),
     ] = None,
     latency_texts: Annotated[
-        int, typer.Option("--latency-texts", help="Texts that are also sent one by one; 0 for none.")
+        int, typer.Option("--latency-texts", metavar="N", help="Texts that are also sent one by one; 0 for none.")
     ] = 64,
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write all figures.")] = None,
     figure: Annotated[
@@ -68,48 +71,52 @@ def run(
         raise ValueError(f"--figure {figure}: a picture is written as {', '.join(PICTURES)}; choose one of these")
     if rows < 1:
         raise ValueError(f"--rows must be at least 1, got {rows}")
-    from tqdm.auto import tqdm
-
-    from ..bench import BenchSettings, bench
-    from ..bench.report import bench_figure, bench_table
-    from ..data.columns import Columns
-    from ..reporting.results import environment
-    from .models import load_classifier, model_files
-    from .sources import check_source, texts_of
-    from .tables import show
+    from .early import check_inputs
     from .writing import check_target, write_json
 
     formats = list(dict.fromkeys(precision or ["float32"]))
     if "auto" in formats:
         raise ValueError("--precision auto has no effect in a bench: name the formats that are to be measured")
-    settings = BenchSettings(
-        precisions=formats,
-        against=() if against == "none" else tuple(name.strip() for name in against.split(",") if name.strip()),
-        batch_size=batch_size,
-        rounds=rounds,
-        latency_texts=latency_texts,
-    )
-    inputs = model_files(folder) + ([] if check_source(data) else [Path(data)])
+    compared = () if against == "none" else tuple(name.strip() for name in against.split(",") if name.strip())
+    for name in compared:
+        if name not in AGAINST:
+            raise ValueError(f"--against must name some of {', '.join(AGAINST)}, or be none, got {name!r}")
+    reading = o.reading_of(format=format, no_header=no_header, encoding=encoding, quoting=quoting, delimiter=delimiter)
+    inputs = check_inputs(folder, data, reading)
     for target in (json_file, figure):
         if target is not None:
             check_target(target, inputs=inputs)
             inputs.append(target)
+    from ..bench import BenchSettings, StageBar, bench
+    from ..bench.report import bench_figure, bench_table, short_table
+    from ..data.columns import Columns
+    from ..reporting.results import environment
+    from .models import load_classifier
+    from .sources import texts_of
+    from .tables import show_widest
+
+    settings = BenchSettings(
+        precisions=formats,
+        against=compared,
+        batch_size=batch_size,
+        rounds=rounds,
+        latency_texts=latency_texts,
+    )
     wanted = [*formats, *(["float32"] if "dense" in settings.against and "float32" not in formats else [])]
     classifiers = {p: load_classifier(folder, device=device, precision=p, execution="auto") for p in wanted}
     texts = texts_of(
         data,
         config=next(iter(classifiers.values())).config,
         asked=Columns(text=tuple(text_column or ()), pair=pair_column),
-        reading=o.reading_of(
-            format=format, no_header=no_header, encoding=encoding, quoting=quoting, delimiter=delimiter
-        ),
+        reading=reading,
         split=split,
         data_folder=data_folder,
         rows=rows,
     )
-    with tqdm(total=rounds + settings.warmup, desc="Bench", unit="round", leave=False) as bar:
-        result = bench(classifiers, texts, settings, progress=lambda done, all_: bar.update())
-    show(bench_table(result).to_rich())
+    with StageBar() as bar:
+        result = bench(classifiers, texts, settings, progress=bar)
+    if not show_widest([bench_table(result).to_rich(), short_table(result).to_rich()]):
+        print("labels: the same as those of the float32 reference. A wider terminal shows more figures, --json all.")
     for line in (*result.notes, *(f"{name}: not measured. {why}" for name, why in result.skipped.items())):
         print(line)
     if json_file is not None:

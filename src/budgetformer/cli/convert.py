@@ -76,8 +76,8 @@ def run(
         given |= {"--text-column": text_column, "--pair-column": pair_column, "--label-column": label_column}
         given |= {"--unlabelled": unlabelled, "--format": format, "--no-header": no_header, "--encoding": encoding}
         o.refuse(given | {"--quoting": quoting, "--delimiter": delimiter}, "without --zero-shot")
+    from .early import check_training_source
     from .libraries import quiet_libraries
-    from .sources import check_training_source
 
     if data is not None:
         check_training_source(

@@ -34,10 +34,16 @@ def run(
     model: Annotated[Path | None, typer.Option("--model", metavar="DIR", help="A trained model folder.")] = None,
     budget: Annotated[
         float | None,
-        typer.Option("--budget", metavar="S", help="Share of the heads, in (0, 1]. Default: one row per head count."),
+        typer.Option(
+            "--budget",
+            metavar="S",
+            parser=o.share,
+            help="Share of the heads, in (0, 1]. Default: one row per head count.",
+        ),
     ] = None,
     classes: Annotated[
-        int | None, typer.Option("--classes", help="Of a preset; the classifier is part of executed. Default: 2.")
+        int | None,
+        typer.Option("--classes", metavar="N", help="Of a preset; the classifier is part of executed. Default: 2."),
     ] = None,
     accounting: Annotated[str, typer.Option("--accounting", metavar="executed|paper|both")] = "both",
     json_file: Annotated[Path | None, typer.Option("--json", metavar="FILE", help="Write the rows.")] = None,
@@ -52,9 +58,15 @@ def run(
         raise ValueError("give --preset or --model, one of them")
     if model is not None:
         o.refuse({"--classes": classes}, "with --model, which knows its classes")
+    from ..model_folder import check_folder
+    from .early import check_preset, model_files
     from .libraries import quiet_libraries
-    from .models import model_files
     from .writing import check_target, write_json
+
+    if preset is not None:
+        check_preset(preset)
+    if model is not None:
+        check_folder(model)
 
     if json_file is not None:
         check_target(json_file, inputs=[] if model is None else model_files(model))
@@ -73,12 +85,12 @@ def run(
 
 def _config(preset: str | None, model: Path | None, classes: int | None) -> BudgetFormerConfig:
     from ..configuration import BudgetFormerConfig
-    from ..model_folder import check_folder, load_config
+    from ..model_folder import load_config
 
     if preset is not None:
         return BudgetFormerConfig.preset(preset, num_labels=classes or 2)
     assert model is not None
-    return load_config(check_folder(model))
+    return load_config(model)
 
 
 def cost_rows(
@@ -110,7 +122,7 @@ def cost_rows(
 
 
 def _report(results: list[dict[str, Any]], accountings: tuple[str, ...], *, length: int, rows: int) -> None:
-    from .tables import show, table
+    from .tables import millions, show, table
 
     cells = [
         (
@@ -118,9 +130,9 @@ def _report(results: list[dict[str, Any]], accountings: tuple[str, ...], *, leng
             "full attention" if row["attention"] == "full" else "BudgetFormer",
             "" if row["budget"] is None else f"{row['budget']:.3f}",
             str(row["heads"]),
-            f"{row['macs']:.3e}",
+            millions(row["macs"]),
             f"{row['ratio']:.1%}",
-            f"{row['grams']:.4g}",
+            f"{row['grams']:.3g}",
         )
         for row in results
     ]

@@ -19,8 +19,8 @@ def run(
     output: Annotated[
         Path, typer.Option("--output", metavar="DIR", help="Folder of the models and the report.")
     ] = Path("runs/demo"),
-    seed: Annotated[int, typer.Option("--seed", help="Of split and training.")] = 0,
-    epochs: Annotated[float | None, typer.Option("--epochs", help="Default: the demo's own.")] = None,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of split and training.")] = 0,
+    epochs: Annotated[float | None, typer.Option("--epochs", metavar="X", help="Default: the demo's own.")] = None,
     results: Annotated[
         Path | None, typer.Option("--results", metavar="FILE", help="Append the figures to this file as a JSON row.")
     ] = None,

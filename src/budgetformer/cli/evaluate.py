@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..inference import Classifier
 
 NAME = "evaluate"
+CLASSES_SHOWN = 30
 EXAMPLES = (
     "Examples:",
     "budgetformer evaluate runs/news --data test.csv --json figures.json",
@@ -32,11 +33,16 @@ def run(
     ] = None,
     data_folder: o.DataFolder = None,
     json_file: Annotated[
-        Path | None, typer.Option("--json", metavar="FILE", help="Write all figures, with the confusion matrix.")
+        Path | None,
+        typer.Option("--json", metavar="FILE", help="Write all figures, with the confusion matrix; replaces FILE."),
     ] = None,
     errors: Annotated[
         Path | None,
-        typer.Option("--errors", metavar="FILE", help="Write the rows that the model got wrong (.csv, .tsv, .jsonl)."),
+        typer.Option(
+            "--errors",
+            metavar="FILE",
+            help="Write the rows that the model got wrong (.csv, .tsv, .jsonl); replaces FILE.",
+        ),
     ] = None,
     text_column: o.TextColumn = None,
     pair_column: o.PairColumn = None,
@@ -56,6 +62,7 @@ def run(
         bool,
         typer.Option(
             "--agreement/--no-agreement",
+            metavar="",
             rich_help_panel=o.RUNNING,
             help="With another format than float32: answer once more in float32 and say how much agrees.",
         ),
@@ -67,33 +74,36 @@ def run(
 ) -> None:
     o.require_share(budget, max_budget)
     o.require_energy(energy, watts=watts, grid_intensity=grid_intensity, region=region)
+    from ..metering.grid import grid
+    from .early import check_inputs
+    from .rows import error_writer, kind_of
+    from .writing import check_target, write_json
+
+    grid(grams_per_kwh=grid_intensity, region=region)  # a region that is not known is refused before the work
+    reading = o.reading_of(format=format, no_header=no_header, encoding=encoding, quoting=quoting, delimiter=delimiter)
+    if errors is not None:
+        kind_of(errors)
+    inputs = check_inputs(folder, data, reading)
+    if errors is not None:
+        check_target(errors, inputs=inputs)
+    if json_file is not None:
+        check_target(json_file, inputs=inputs if errors is None else [*inputs, errors])
     from contextlib import nullcontext
 
     from ..data.columns import Columns
     from ..evaluation import evaluate
     from ..metering.carbon import EnergyMeter
-    from ..metering.grid import grid
-    from .models import effective_budgets, load_classifier, model_files
-    from .rows import error_writer, kind_of
-    from .sources import check_source, labelled_rows
-    from .writing import check_target, write_json
+    from .models import effective_budgets, load_classifier
+    from .seen import seen_in_training
+    from .sources import labelled_rows
 
-    grid(grams_per_kwh=grid_intensity, region=region)  # a region that is not known is refused before the work
-    inputs = model_files(folder) + ([] if check_source(data) else [Path(data)])
-    if errors is not None:
-        kind_of(errors)
-        check_target(errors, inputs=inputs)
-    if json_file is not None:
-        check_target(json_file, inputs=inputs if errors is None else [*inputs, errors])
     classifier = load_classifier(folder, device=device, precision=precision, execution=execution)
     request = effective_budgets(classifier, budget=budget, max_budget=max_budget)
     rows = labelled_rows(
         data,
         config=classifier.config,
         asked=Columns(text=tuple(text_column or ()), pair=pair_column, label=label_column),
-        reading=o.reading_of(
-            format=format, no_header=no_header, encoding=encoding, quoting=quoting, delimiter=delimiter
-        ),
+        reading=reading,
         split=split,
         unlabelled=o.unlabelled_of(unlabelled),
         data_folder=data_folder,
@@ -108,18 +118,23 @@ def run(
 
         exact = load_classifier(folder, device=device, precision="float32", execution=execution_of(execution))
         compared = compare(classifier, exact, rows.dataset, **request, progress=True)
-    figures = measured.figures | {"agreement": compared, "data": rows.source}
+    seen = seen_in_training(folder, data, split=split)
+    figures = measured.figures | {"agreement": compared, "data": rows.source, "seen_in_training": seen}
     figures |= paper_figures(classifier, measured.figures)
     if meter is not None:
         figures["energy"] = meter.energy.row(figures["rows"])
     if json_file is not None:
         write_json(json_file, figures)
     _report(classifier, figures)
+    if seen is not None:
+        print(f"note: {seen}")
     if meter is not None:
         print(f"energy: {meter.energy.describe(figures['rows'])}")
-    for what, file in (("figures", json_file), ("errors", errors)):
-        if file is not None:
-            print(f"{what}: {file}")
+    if json_file is not None:
+        print(f"figures: {json_file}")
+    if errors is not None:
+        wrong = figures["rows"] - sum(row[i] for i, row in enumerate(figures["confusion"]))
+        print(f"errors: {errors} ({wrong:,} of {figures['rows']:,} rows)")
 
 
 def execution_of(asked: str) -> str:
@@ -139,7 +154,7 @@ def paper_figures(classifier: Classifier, figures: dict[str, Any]) -> dict[str, 
 
 
 def _report(classifier: Classifier, figures: dict[str, Any]) -> None:
-    from .tables import figures_table, show
+    from .tables import figures_table, show, table
 
     config = classifier.config
     per_layer = ", ".join(f"{heads:.2f}" for heads in figures["heads_per_layer"])
@@ -155,7 +170,7 @@ def _report(classifier: Classifier, figures: dict[str, Any]) -> None:
         ("texts cut / without tokens", f"{figures['truncated']:,} / {figures['without_tokens']:,}"),
         ("heads per layer and text", f"{figures['mean_heads']:.2f} of {config.num_attention_heads}{asked}"),
         ("heads by layer", per_layer),
-        ("mean budget", f"{figures['mean_budget']:.3f}"),
+        ("mean budget", f"{figures['mean_budget']:.3f} (share of heads, rounded down for each text and layer)"),
         ("multiply-adds per text, executed", _share(figures["macs"], figures["macs_dense"], "with all heads")),
         (
             f"the paper's accounting (attention only, padded to {config.max_position_embeddings})",
@@ -169,6 +184,24 @@ def _report(classifier: Classifier, figures: dict[str, Any]) -> None:
         heads = f"{same['heads']:.2%} of the choices, {same['head_sets']:.1%} of the sets of a layer"
         rows += [("same heads as float32", heads)] if config.budgeted else []
     show(figures_table(figures["data"], rows))
+    names, cells = ("class", "precision", "recall", "rows"), class_rows(figures["labels"], figures["confusion"])
+    show(table("By class", names, cells[:CLASSES_SHOWN]))
+    if len(cells) > CLASSES_SHOWN:
+        print(f"{len(cells) - CLASSES_SHOWN:,} more classes; --json has them all in its confusion matrix")
+
+
+def class_rows(labels: list[str], confusion: list[list[int]]) -> list[tuple[str, str, str, str]]:
+    """Class, precision, recall and rows, in label order; a dash where nothing was answered or asked."""
+    answered = [sum(column) for column in zip(*confusion, strict=True)]
+    return [
+        (
+            " ".join(label.split()),
+            f"{row[i] / answered[i]:.3f}" if answered[i] else "–",
+            f"{row[i] / sum(row):.3f}" if sum(row) else "–",
+            f"{sum(row):,}",
+        )
+        for i, (label, row) in enumerate(zip(labels, confusion, strict=True))
+    ]
 
 
 _ASKED = (("budget", "budget"), ("at most", "max_budget"))

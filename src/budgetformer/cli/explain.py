@@ -59,6 +59,14 @@ def run(
         raise ValueError(f"--output {output}: an explanation is written as {' or '.join(KINDS)}; choose one of these")
     if heads is not None and heads < 1:
         raise ValueError(f"--heads must be at least 1, got {heads}")
+    from ..model_folder import check_folder
+    from .early import model_files
+    from .writing import check_target, write_bytes, written_aside
+
+    inputs = model_files(check_folder(folder))
+    check_target(output, inputs=inputs)
+    if json_file is not None:
+        check_target(json_file, inputs=[*inputs, output])
     from ..reporting.figures.attention import MOST_TOKENS
 
     if tokens is not None and not 1 <= tokens <= MOST_TOKENS:
@@ -69,13 +77,8 @@ def run(
     from ..explaining import explain
     from ..inference import Pair
     from ..reporting.explained import TOKENS_SHOWN, page, png, tokens_shown
-    from .models import effective_budgets, load_classifier, model_files
-    from .writing import check_target, write_bytes, written_aside
+    from .models import effective_budgets, load_classifier
 
-    inputs = model_files(folder)
-    check_target(output, inputs=inputs)
-    if json_file is not None:
-        check_target(json_file, inputs=[*inputs, output])
     classifier = load_classifier(folder, device=device, precision=precision, execution=execution)
     config = classifier.config
     if heads is not None and heads > config.num_attention_heads:

@@ -99,23 +99,26 @@ def run(
             )
     if rows is not None and rows < 1:
         raise ValueError(f"--rows must be at least 1, got {rows}")
+    from .early import check_inputs
+
+    reading = o.reading_of(
+        format=data_format, no_header=no_header, encoding=encoding, quoting=quoting, delimiter=delimiter
+    )
+    check_inputs(folder, data, reading)
     from ..exporting import export_onnx
     from ..exporting.graph import require_onnx
     from ..exporting.onnx_file import check_onnx_output
-    from ..model_folder import check_folder, load_config
+    from ..model_folder import load_config
     from .libraries import quiet_libraries
 
     quiet_libraries()
     require_onnx()
-    check_onnx_output(check_folder(folder), output, overwrite=overwrite)
+    check_onnx_output(folder, output, overwrite=overwrite)
     texts: list[str | Pair] = []
     if data is not None:
         from ..data.columns import Columns
         from .sources import texts_of
 
-        reading = o.reading_of(
-            format=data_format, no_header=no_header, encoding=encoding, quoting=quoting, delimiter=delimiter
-        )
         texts = texts_of(
             data,
             config=load_config(folder),
@@ -129,6 +132,9 @@ def run(
 
 
 def _hub(folder: Path, output: Path) -> None:
+    from ..model_folder import check_folder
+
+    check_folder(folder)
     from ..exporting import export_hub
     from .libraries import quiet_libraries
 

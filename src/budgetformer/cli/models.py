@@ -9,6 +9,7 @@ from typing import Any
 from safetensors import SafetensorError
 
 from ..inference import Classifier
+from .early import model_files as model_files
 from .libraries import quiet_libraries
 from .outcome import warn
 
@@ -23,11 +24,6 @@ def load_classifier(folder: Path, *, device: str, precision: str, execution: str
     if classifier.precision.why:
         print(f"precision {classifier.precision.name} ({classifier.precision.why})", file=sys.stderr)
     return classifier
-
-
-def model_files(folder: Path) -> list[Path]:
-    """What lies in a model folder, so that no output replaces it."""
-    return list(folder.iterdir()) if folder.is_dir() else []
 
 
 def effective_budgets(classifier: Classifier, *, budget: float | None, max_budget: float | None) -> dict[str, Any]:

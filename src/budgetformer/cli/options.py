@@ -55,7 +55,8 @@ NoHeader = Annotated[
     ),
 ]
 Encoding = Annotated[
-    str | None, typer.Option("--encoding", rich_help_panel=FORMAT, help="Of csv, tsv, jsonl. Default: utf-8.")
+    str | None,
+    typer.Option("--encoding", metavar="NAME", rich_help_panel=FORMAT, help="Of csv, tsv, jsonl. Default: utf-8."),
 ]
 Quoting = Annotated[
     str | None,
@@ -68,7 +69,9 @@ Quoting = Annotated[
 ]
 Delimiter = Annotated[
     str | None,
-    typer.Option("--delimiter", rich_help_panel=FORMAT, help=r"One character, \t for a tab. Default: by format."),
+    typer.Option(
+        "--delimiter", metavar="CHAR", rich_help_panel=FORMAT, help=r"One character, \t for a tab. Default: by format."
+    ),
 ]
 DataFolder = Annotated[
     Path | None,
@@ -78,13 +81,32 @@ DataFolder = Annotated[
         help="Where the named data sets lie, one folder each. Default: $BUDGETFORMER_DATA, else the hub.",
     ),
 ]
+
+
+def share(text: str) -> float:
+    """A number; what looks like a percentage is answered with the share that it means."""
+    try:
+        return float(text)
+    except ValueError:
+        percent = text.strip().removesuffix("%").strip()
+    try:
+        hint = f"; for {percent} % give {float(percent) / 100:g}"
+    except ValueError:
+        hint = ", such as 0.25 for a quarter of the heads"
+    raise typer.BadParameter(f"{text!r} is not a share in (0, 1]{hint}")
+
+
 Budget = Annotated[
     float | None,
-    typer.Option("--budget", metavar="S", rich_help_panel=BUDGET, help="Use this share of the heads, in (0, 1]."),
+    typer.Option(
+        "--budget", metavar="S", parser=share, rich_help_panel=BUDGET, help="Use this share of the heads, in (0, 1]."
+    ),
 ]
 MaxBudget = Annotated[
     float | None,
-    typer.Option("--max-budget", metavar="S", rich_help_panel=BUDGET, help="Use at most this share of the heads."),
+    typer.Option(
+        "--max-budget", metavar="S", parser=share, rich_help_panel=BUDGET, help="Use at most this share of the heads."
+    ),
 ]
 Device = Annotated[
     str, typer.Option("--device", metavar="auto|cpu|cuda|cuda:N", rich_help_panel=RUNNING, help="Where to compute.")
@@ -172,7 +194,8 @@ def require_share(budget: float | None, max_budget: float | None) -> None:
     """Refuse budgets outside (0, 1], and both together, before anything is loaded."""
     for name, value in (("--budget", budget), ("--max-budget", max_budget)):
         if value is not None and not 0 < value <= 1:
-            raise ValueError(f"{name} must lie in (0, 1], got {value}")
+            percent = f"; for {value:g} % give {value / 100:g}" if 1 < value <= 100 else ""
+            raise ValueError(f"{name} must lie in (0, 1], got {value}{percent}")
     if budget is not None and max_budget is not None:
         raise ValueError(f"give --budget ({budget}) or --max-budget ({max_budget}), not both")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 from . import options as o
 
 if TYPE_CHECKING:
+    from ..data.files import Reading
     from ..inference import Classifier, Prediction
 
 NAME = "predict"
@@ -43,7 +45,10 @@ def run(
         bool, typer.Option("--keep-columns", metavar="", help="Carry the input's columns over.")
     ] = False,
     id_column: Annotated[
-        str | None, typer.Option("--id-column", rich_help_panel=o.COLUMNS, help="Default: the record's number from 0.")
+        str | None,
+        typer.Option(
+            "--id-column", metavar="NAME", rich_help_panel=o.COLUMNS, help="Default: the record's number from 0."
+        ),
     ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", metavar="", help="Go on with a stopped run of the same command.")
@@ -77,6 +82,7 @@ def run(
         file_options |= {"--pair-column": pair_column, "--format": format, "--no-header": no_header}
         file_options |= {"--encoding": encoding, "--quoting": quoting, "--delimiter": delimiter}
         o.refuse(file_options, "without --input")
+        _refuse_file_names(texts)
         if pair and len(pair) != len(texts):
             raise ValueError(f"--pair is given {len(pair)} times for {len(texts)} texts; each text has one")
     else:
@@ -86,6 +92,12 @@ def run(
         o.refuse({"--json": as_json}, "with --input, whose answers are JSON lines or what --output says")
         if not to_file:
             o.refuse({"--resume": resume, "--overwrite": overwrite}, "without an --output file")
+    from ..model_folder import check_folder
+
+    check_folder(folder)
+    reading = o.reading_of(format=format, no_header=no_header, encoding=encoding, quoting=quoting, delimiter=delimiter)
+    if input is not None:
+        _check_files(input, output if to_file else None, reading, resume=resume, overwrite=overwrite)
     from .models import effective_budgets, load_classifier
 
     if input is None:
@@ -101,17 +113,34 @@ def run(
         input=input,
         output=output if to_file else None,
         columns=Columns(text=tuple(text_column or ()), pair=pair_column, id=id_column),
-        reading=o.reading_of(
-            format=format, no_header=no_header, encoding=encoding, quoting=quoting, delimiter=delimiter
-        ),
+        reading=reading,
         keep_columns=keep_columns,
         resume=resume,
         overwrite=overwrite,
     )
-    job.check()
     classifier = load_classifier(folder, device=device, precision=precision, execution=execution)
     request = effective_budgets(classifier, budget=budget, max_budget=max_budget)
     predict_file(job, classifier, folder=folder, request=request)
+
+
+def _refuse_file_names(texts: list[str]) -> None:
+    for text in texts:
+        if os.path.isfile(text) and Path(text).suffix:
+            name = text[:60]
+            raise ValueError(f"{name} is a file: did you mean --input {name}? If it is the text, put a space after it")
+
+
+def _check_files(input: Path, output: Path | None, reading: Reading, *, resume: bool, overwrite: bool) -> None:
+    from .early import check_file
+    from .resumable import ResumableFile
+    from .rows import kind_of
+    from .writing import check_target
+
+    check_file(input, reading)
+    if output is not None:
+        kind_of(output)
+        check_target(output, inputs=[input])
+        ResumableFile.check(output, resume=resume, overwrite=overwrite)
 
 
 def _answer(
@@ -146,4 +175,4 @@ def _readable(answer: Prediction, text: str, *, all_heads: int) -> str:
     notes += [answer.reason] if answer.reason else []
     shown = " ".join(text.split())
     shown = shown if len(shown) <= 60 else shown[:59] + "…"
-    return f"{' '.join(answer.label.split())}  {answer.score:.3f}  ({', '.join(notes)})  {shown}"
+    return f"{' '.join(answer.label.split())}  {answer.score:.3f}  {shown}  ({', '.join(notes)})"

@@ -13,8 +13,7 @@ from tqdm import tqdm
 
 from ..data.columns import Columns, resolve_columns
 from ..data.errors import DataError
-from ..data.files import Reading, column_names, format_of
-from ..data.opening import check_regular
+from ..data.files import Reading, column_names
 from ..data.records import Record, iter_records
 from ..inference import Classifier, Pair
 from .outcome import Stopped
@@ -22,7 +21,6 @@ from .predictions import FIELDS, answer_row, print_json, unanswered_row
 from .resumable import ResumableFile, file_identity, model_identity
 from .rows import TableWriter, json_line, kind_of
 from .sources import check_pairs, remembered_columns
-from .writing import check_target
 
 WINDOW = 512
 """Records that are read, sorted by length, answered and flushed together."""
@@ -39,16 +37,6 @@ class PredictionJob:
     keep_columns: bool
     resume: bool
     overwrite: bool
-
-    def check(self) -> None:
-        """Refuse files that cannot be read or written, before the model is loaded."""
-        check_regular(self.input)
-        format_of(self.input, self.reading)
-        if self.output is None:
-            return
-        kind_of(self.output)
-        check_target(self.output, inputs=[self.input])
-        ResumableFile.check(self.output, resume=self.resume, overwrite=self.overwrite)
 
 
 def predict_file(job: PredictionJob, classifier: Classifier, *, folder: Path, request: dict[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,8 @@ from ..data.errors import DataError
 from ..data.files import Reading, column_names
 from ..data.labels import encode_labels, model_markers
 from ..data.loading import load
-from ..data.registry import SOURCES, is_named, load_named
+from ..data.registry import load_named
+from .early import check_source
 from .options import refuse
 
 if TYPE_CHECKING:
@@ -20,36 +20,6 @@ if TYPE_CHECKING:
 
     from ..answers import Pair
     from ..configuration import BudgetFormerConfig
-
-
-def check_source(name: str) -> bool:
-    """Whether it is a named data set; ValueError when it is neither that nor an existing path."""
-    if is_named(name):
-        return True
-    if not Path(name).exists():
-        raise DataError(f"{name}: there is no such file, nor a data set of that name ({', '.join(SOURCES)})")
-    return False
-
-
-def check_training_source(
-    names: Sequence[str],
-    *,
-    reading: dict[str, Any],
-    columns: dict[str, Any],
-    validation: bool,
-    data_folder: Path | None,
-) -> bool:
-    """Whether training uses a named set; options (by name) that then have no effect are refused."""
-    named = [name for name in names if check_source(name)]
-    if named and len(names) > 1:
-        raise DataError(f"--train takes several files or one data set: {named[0]} cannot be joined with others")
-    if named:
-        refuse(columns, f"with the data set {named[0]}, whose columns are known")
-        if not validation:
-            refuse(reading, f"with the data set {named[0]}, whose format is known")
-    else:
-        refuse({"--data-folder": data_folder}, "with a file, it is for the data sets by name")
-    return bool(named)
 
 
 @dataclass(frozen=True, kw_only=True)

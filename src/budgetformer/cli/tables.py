@@ -6,9 +6,11 @@ import sys
 from collections.abc import Iterable, Sequence
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
-_WIDTH_OF_A_FILE = 160
+_WIDTH_OF_A_FILE = 200
+_MUCH = 10_000
 
 
 def figures_table(title: str, rows: Iterable[tuple[str, str]]) -> Table:
@@ -28,8 +30,21 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
 
 def show(made: Table) -> None:
     """Print it; wide where standard output is no terminal."""
-    console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE, highlight=False)
-    console.print(made)
+    _console().print(made)
+
+
+def show_widest(tables: Sequence[Table]) -> bool:
+    """Print the first table that fits on a line of standard output, else the last; whether it was the first."""
+    console = _console()
+    unbound = console.options.update(max_width=_MUCH)
+    needed = (Measurement.get(console, unbound, t).maximum for t in tables)
+    fitting = next((t for t, width in zip(tables, needed, strict=True) if width <= console.width), tables[-1])
+    console.print(fitting)
+    return fitting is tables[0]
+
+
+def _console() -> Console:
+    return Console(file=sys.stdout, width=None if sys.stdout.isatty() else _WIDTH_OF_A_FILE, highlight=False)
 
 
 def millions(macs: float) -> str:

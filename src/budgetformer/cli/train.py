@@ -35,7 +35,8 @@ def run(
         typer.Option("--validation", metavar="FILE", help="Default: rows set aside from the training data."),
     ] = None,
     validation_fraction: Annotated[
-        float | None, typer.Option("--validation-fraction", help="Share of the rows to set aside. Default: 0.1.")
+        float | None,
+        typer.Option("--validation-fraction", metavar="X", help="Share of the rows to set aside. Default: 0.1."),
     ] = None,
     data_folder: o.DataFolder = None,
     text_column: o.TextColumn = None,
@@ -55,10 +56,11 @@ def run(
         typer.Option("--tokenizer", metavar="NAME|DIR", rich_help_panel=MODEL, help="Default: learn a vocabulary."),
     ] = None,
     vocab_size: Annotated[
-        int | None, typer.Option("--vocab-size", rich_help_panel=MODEL, help="Word pieces at most. Default: 30522.")
+        int | None,
+        typer.Option("--vocab-size", metavar="N", rich_help_panel=MODEL, help="Word pieces at most. Default: 30522."),
     ] = None,
     max_length: Annotated[
-        int, typer.Option("--max-length", rich_help_panel=MODEL, help="Tokens of a text; the rest is cut.")
+        int, typer.Option("--max-length", metavar="N", rich_help_panel=MODEL, help="Tokens of a text; the rest is cut.")
     ] = 256,
     pooling: Annotated[
         str | None,
@@ -77,54 +79,74 @@ def run(
         ),
     ] = None,
     s_min: Annotated[
-        float | None, typer.Option("--s-min", rich_help_panel=o.BUDGET, help="Least mean share of heads wanted.")
+        float | None,
+        typer.Option("--s-min", metavar="X", rich_help_panel=o.BUDGET, help="Least mean share of heads wanted."),
     ] = None,
     s_max: Annotated[
-        float | None, typer.Option("--s-max", rich_help_panel=o.BUDGET, help="Largest mean share of heads wanted.")
+        float | None,
+        typer.Option("--s-max", metavar="X", rich_help_panel=o.BUDGET, help="Largest mean share of heads wanted."),
     ] = None,
     min_heads: Annotated[
-        int | None, typer.Option("--min-heads", rich_help_panel=o.BUDGET, help="Heads at least; 0 lets a layer rest.")
+        int | None,
+        typer.Option("--min-heads", metavar="N", rich_help_panel=o.BUDGET, help="Heads at least; 0 lets a layer rest."),
     ] = None,
     budget_price: Annotated[
-        float | None, typer.Option("--budget-price", rich_help_panel=o.BUDGET, help="What all heads of a layer cost.")
+        float | None,
+        typer.Option("--budget-price", metavar="X", rich_help_panel=o.BUDGET, help="What all heads of a layer cost."),
     ] = None,
     budget_sampling: Annotated[
         float | None,
         typer.Option(
-            "--budget-sampling", rich_help_panel=o.BUDGET, help="Share of rows trained at a random number of heads."
+            "--budget-sampling",
+            metavar="X",
+            rich_help_panel=o.BUDGET,
+            help="Share of rows trained at a random number of heads.",
         ),
     ] = None,
     alpha_max: Annotated[
         float | None,
-        typer.Option("--alpha-max", rich_help_panel=o.BUDGET, help="Weight of the interval at the end of training."),
+        typer.Option(
+            "--alpha-max", metavar="X", rich_help_panel=o.BUDGET, help="Weight of the interval at the end of training."
+        ),
     ] = None,
     epochs: Annotated[
-        float | None, typer.Option("--epochs", rich_help_panel=OPTIMISATION, help="Default: the preset's.")
+        float | None, typer.Option("--epochs", metavar="X", rich_help_panel=OPTIMISATION, help="Default: the preset's.")
     ] = None,
     max_steps: Annotated[
-        int | None, typer.Option("--max-steps", rich_help_panel=OPTIMISATION, help="Updates, instead of --epochs.")
+        int | None,
+        typer.Option("--max-steps", metavar="N", rich_help_panel=OPTIMISATION, help="Updates, instead of --epochs."),
     ] = None,
     batch_size: Annotated[
-        int | None, typer.Option("--batch-size", rich_help_panel=OPTIMISATION, help="Rows per process and step.")
+        int | None,
+        typer.Option("--batch-size", metavar="N", rich_help_panel=OPTIMISATION, help="Rows per process and step."),
     ] = None,
     gradient_accumulation: Annotated[
-        int, typer.Option("--gradient-accumulation", rich_help_panel=OPTIMISATION, help="Steps per update.")
+        int,
+        typer.Option("--gradient-accumulation", metavar="N", rich_help_panel=OPTIMISATION, help="Steps per update."),
     ] = 1,
-    learning_rate: Annotated[float | None, typer.Option("--learning-rate", rich_help_panel=OPTIMISATION)] = None,
-    warmup: Annotated[
-        float | None, typer.Option("--warmup", rich_help_panel=OPTIMISATION, help="Share of the updates.")
+    learning_rate: Annotated[
+        float | None, typer.Option("--learning-rate", metavar="X", rich_help_panel=OPTIMISATION)
     ] = None,
-    weight_decay: Annotated[float | None, typer.Option("--weight-decay", rich_help_panel=OPTIMISATION)] = None,
+    warmup: Annotated[
+        float | None, typer.Option("--warmup", metavar="X", rich_help_panel=OPTIMISATION, help="Share of the updates.")
+    ] = None,
+    weight_decay: Annotated[
+        float | None, typer.Option("--weight-decay", metavar="X", rich_help_panel=OPTIMISATION)
+    ] = None,
     patience: Annotated[
         int | None,
-        typer.Option("--patience", rich_help_panel=OPTIMISATION, help="Stop after so many evaluations without gain."),
+        typer.Option(
+            "--patience", metavar="N", rich_help_panel=OPTIMISATION, help="Stop after so many evaluations without gain."
+        ),
     ] = None,
     class_weights: Annotated[
         str | None,
         typer.Option("--class-weights", metavar="balanced|1,2,…", rich_help_panel=OPTIMISATION, help="In label order."),
     ] = None,
-    label_smoothing: Annotated[float, typer.Option("--label-smoothing", rich_help_panel=OPTIMISATION)] = 0.0,
-    seed: Annotated[int, typer.Option("--seed", rich_help_panel=OPTIMISATION)] = 0,
+    label_smoothing: Annotated[
+        float, typer.Option("--label-smoothing", metavar="X", rich_help_panel=OPTIMISATION)
+    ] = 0.0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", rich_help_panel=OPTIMISATION)] = 0,
     gradient_checkpointing: Annotated[
         bool,
         typer.Option(
@@ -134,11 +156,17 @@ def run(
     precision: o.TrainingPrecision = "float32",
     device: o.Device = "auto",
     logging_steps: Annotated[
-        int | None, typer.Option("--logging-steps", rich_help_panel=o.RUNNING, help="Updates between log rows.")
+        int | None,
+        typer.Option("--logging-steps", metavar="N", rich_help_panel=o.RUNNING, help="Updates between log rows."),
     ] = None,
     eval_steps: Annotated[
         int | None,
-        typer.Option("--eval-steps", rich_help_panel=o.RUNNING, help="Updates between evaluations. Default: an epoch."),
+        typer.Option(
+            "--eval-steps",
+            metavar="N",
+            rich_help_panel=o.RUNNING,
+            help="Updates between evaluations. Default: an epoch.",
+        ),
     ] = None,
     tensorboard: Annotated[
         Path | None, typer.Option("--tensorboard", metavar="DIR", rich_help_panel=o.RUNNING, help="Write logs there.")
@@ -175,9 +203,12 @@ def run(
         o.refuse({"--validation-fraction": validation_fraction}, "with --validation")
     if tensorboard is not None:
         _require_tensorboard()
+    from ..model_folder import check_run_folder
+    from .early import check_file, check_preset, check_training_source
     from .libraries import quiet_libraries
-    from .sources import check_training_source
 
+    check_preset(preset)
+    weights = _weights(class_weights)
     named = check_training_source(
         train,
         reading={"--format": format, "--no-header": no_header, "--encoding": encoding, "--quoting": quoting}
@@ -186,6 +217,13 @@ def run(
         validation=validation is not None,
         data_folder=data_folder,
     )
+    described = o.reading_of(
+        format=format, no_header=no_header, encoding=encoding, quoting=quoting, delimiter=delimiter
+    )
+    for file in ([] if named else train) + ([] if validation is None else [validation]):
+        check_file(file, described)
+    if os.environ.get("RANK", "0") == "0" and not (resume and overwrite):
+        check_run_folder(output, resume=resume, overwrite=overwrite)
     quiet_libraries()
     from ..training import TrainingSettings
     from ..training import run as run_training
@@ -200,9 +238,7 @@ def run(
         text_column=text_column or (),
         pair_column=pair_column,
         label_column=label_column,
-        reading=o.reading_of(
-            format=format, no_header=no_header, encoding=encoding, quoting=quoting, delimiter=delimiter
-        ),
+        reading=described,
         unlabelled=o.unlabelled_of(unlabelled),
         data_folder=data_folder,
         validation_fraction=0.1 if validation_fraction is None else validation_fraction,
@@ -219,7 +255,7 @@ def run(
         warmup=warmup,
         weight_decay=weight_decay,
         patience=patience,
-        class_weights=_weights(class_weights),
+        class_weights=weights,
         label_smoothing=label_smoothing,
         seed=seed,
         precision=precision,
@@ -234,7 +270,9 @@ def run(
     )
     result = run_training(settings)
     if not quiet and os.environ.get("RANK", "0") == "0":
-        _report(result.output, result.metrics, result.seconds)
+        from .trained import report
+
+        report(result)
 
 
 def _option(name: str) -> str:
@@ -257,19 +295,3 @@ def _require_tensorboard() -> None:
 
     if find_spec("tensorboard") is None and find_spec("tensorboardX") is None:
         raise ValueError("--tensorboard needs a package that is not installed: pip install 'budgetformer[tensorboard]'")
-
-
-def _report(output: Path, metrics: dict[str, float], seconds: float) -> None:
-    from .tables import figures_table, show
-
-    rows = [
-        ("accuracy", f"{metrics.get('accuracy', float('nan')):.4f}"),
-        ("macro-F1", f"{metrics.get('macro_f1', float('nan')):.4f}"),
-    ]
-    if "mean_heads" in metrics:
-        rows.append(("heads per layer and text", f"{metrics['mean_heads']:.2f}"))
-        rows.append(("mean budget", f"{metrics['mean_budget']:.3f}"))
-    rows.append(("time", f"{seconds:.1f} s"))
-    show(figures_table("On the validation rows", rows))
-    print(f"\nModel folder: {output}")
-    print(f"Next: budgetformer evaluate {output} --data FILE, or budgetformer predict {output} 'a text'")

@@ -48,7 +48,7 @@ def resolve_columns(
     remembered = remembered or Columns()
     for name in asked.names():
         if name not in found:
-            raise _missing(f"column {name!r}", found, path, header)
+            raise _missing(f"there is no column {name!r}", found, path, header)
     text, pair = asked.text, asked.pair
     if not text:
         text, own_pair = _text(found, asked, remembered, path=path, header=header)
@@ -57,7 +57,9 @@ def resolve_columns(
         raise DataError(f"{path}: pair column {asked.pair!r} was given and the model takes single texts")
     if remembered.pair and not pair:
         if remembered.pair not in found:
-            raise _missing(f"the second text of the pair (--pair-column), {remembered.pair!r}", found, path, header)
+            raise _missing(
+                f"no second text of the pair was found (--pair-column), {remembered.pair!r}", found, path, header
+            )
         pair = remembered.pair
     label = asked.label or _label(found, remembered, taken=[*text, pair], path=path, header=header, need=need_label)
     columns = Columns(text=tuple(text), pair=pair, label=label, id=asked.id)
@@ -94,7 +96,7 @@ def _text(
     if remembered.pair and len(remembered.text) == 1 and not header and len(found) in (2, 3):
         return (found[0],), found[1]
     needed = " and ".join(repr(name) for name in remembered.text)
-    raise _missing(f"the text (--text-column){', ' + needed if needed else ''}", found, path, header)
+    raise _missing(f"no text was found (--text-column){', ' + needed if needed else ''}", found, path, header)
 
 
 def _label(
@@ -119,7 +121,7 @@ def _label(
     if candidates:
         raise DataError(f"{path}: which column is the label: {', '.join(candidates)}? Choose it with --label-column")
     needed = f", {remembered.label!r}" if remembered.label else ""
-    raise _missing(f"the label (--label-column){needed}", found, path, header)
+    raise _missing(f"no label was found (--label-column){needed}", found, path, header)
 
 
 def _usual(names: Sequence[str], found: Sequence[str]) -> list[str]:
@@ -131,7 +133,7 @@ def _usual_pair(pair: tuple[str, str], found: Sequence[str]) -> tuple[str, str] 
     return (first[0], second[0]) if len(first) == len(second) == 1 else None
 
 
-def _missing(needed: str, found: Sequence[str], path: str | Path, header: bool) -> DataError:
+def _missing(what: str, found: Sequence[str], path: str | Path, header: bool) -> DataError:
     names = ", ".join(shown(name if len(name) <= 60 else name[:57] + "...") for name in found[:20])
     more = f" and {len(found) - 20} more" if len(found) > 20 else ""
     advice = "name the columns"
@@ -141,4 +143,4 @@ def _missing(needed: str, found: Sequence[str], path: str | Path, header: bool) 
     separator = next((mark for mark in (";", "\t", ",", "|") if mark in only), None)
     if separator:
         advice = f"or is it --delimiter {separator!r}? Else {advice}"
-    return DataError(f"{path}: needed is {needed}; found are: {names}{more}; {advice}")
+    return DataError(f"{path}: {what}; the file has: {names}{more}; {advice}")

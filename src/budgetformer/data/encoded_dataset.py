@@ -47,7 +47,8 @@ def _batches(
     dataset: datasets.Dataset, encoder: TextEncoder, counts: dict[str, int], progress: bool
 ) -> Iterator[dict[str, list[Any]]]:
     batches = dataset.iter(batch_size=BATCH_ROWS)
-    for batch in with_progress(batches, "Tokenising", show=progress, total=-(-len(dataset) // BATCH_ROWS)):
+    total = -(-len(dataset) // BATCH_ROWS)
+    for batch in with_progress(batches, "Tokenising", show=progress, total=total, unit=f" × {BATCH_ROWS} rows"):
         encoded = encoder.encode(batch["text"], batch.get("pair"))
         counts["truncated"] += sum(encoded.truncated)
         counts["empty"] += sum(encoded.empty)

@@ -19,6 +19,7 @@ EXTENSIONS = {
     ".ndjson": "jsonl",
     ".parquet": "parquet",
 }
+SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
 FORMATS = ("csv", "tsv", "jsonl", "parquet")
 QUOTINGS = ("csv", "none")
 _COLUMNS_FROM = 1000
@@ -81,6 +82,8 @@ def format_of(path: str | Path, reading: Reading) -> str:
         if extension == ".parquet":
             raise DataError(f"{path}: parquet is compressed inside; gunzip the file first")
     kind = reading.format or EXTENSIONS.get(extension)
+    if kind is None and extension in SPREADSHEETS:
+        raise DataError(f"{path}: this is a spreadsheet; save it as csv and give that file")
     if kind is None:
         known = ", ".join(EXTENSIONS)
         raise DataError(

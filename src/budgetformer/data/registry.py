@@ -15,11 +15,12 @@ from .columns import Columns
 from .errors import DataError, first_line
 from .files import column_names
 from .loading import write_rows
+from .names import DEMO as DEMO
+from .names import is_named as is_named
 from .records import iter_records
 from .storage import with_progress
 
 FOLDER_VARIABLE = "BUDGETFORMER_DATA"
-DEMO = "bbc_news"
 SPLITS = ("train", "validation", "test")
 _LOCAL_COLUMNS = Columns(text=("text",), label="label")
 _LOCAL_PAIR = Columns(text=("premise",), pair="hypothesis", label="label")
@@ -98,11 +99,6 @@ class NamedData:
     columns: Columns
     licence: str
     origin: str
-
-
-def is_named(name: str) -> bool:
-    """Whether ``name`` is one of the sets (and not a file of that name)."""
-    return (name in SOURCES or name == DEMO) and not Path(name).is_file()
 
 
 def load_named(

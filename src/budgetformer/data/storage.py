@@ -63,6 +63,8 @@ def write_dataset(
     return datasets.Dataset.from_file(str(path))
 
 
-def with_progress(items: Iterable[_Item], what: str, *, show: bool, total: int | None = None) -> Iterator[_Item]:
+def with_progress(
+    items: Iterable[_Item], what: str, *, show: bool, total: int | None = None, unit: str = " rows"
+) -> Iterator[_Item]:
     """The items, with a progress bar when ``show`` is set and standard error is a terminal."""
-    return iter(tqdm(items, desc=what, total=total, unit=" rows", disable=not (show and sys.stderr.isatty())))
+    return iter(tqdm(items, desc=what, total=total, unit=unit, disable=not (show and sys.stderr.isatty())))

@@ -46,6 +46,7 @@ This folder carries its own code: `{configuration}.py` and `{modeling}.py`. With
 from transformers import pipeline
 
 classify = pipeline("text-classification", model="this folder", trust_remote_code=True)
+print(classify("Shares rose.", truncation=True))  # longer texts are cut, not refused
 ```
 
 `trust_remote_code=True` runs these two files: read them first if you do not trust where the folder is from.

@@ -18,7 +18,7 @@ import torch
 
 T = TypeVar("T")
 Progress = Callable[[int, int], object]
-"""Called after every round with the rounds done and all rounds, those that warm up among them."""
+"""Called after every call, while no clock runs, with the calls done and all calls, those that warm up among them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,14 +180,16 @@ def _take_turns(
     """Seconds by candidate and round; a call is told its round, which begins anew after the warm-up."""
     seconds: dict[str, list[float]] = {name: [] for name in candidates}
     order, shuffle = list(candidates), random.Random(seed)
+    done, all_calls = 0, (rounds + warmup) * len(candidates)
     for number in range(-warmup, rounds):
         shuffle.shuffle(order)
         for name in order:
             taken = _timed(name, candidates[name], number if number >= 0 else number + warmup, device)
             if number >= 0:
                 seconds[name].append(taken)
-        if progress is not None:
-            progress(number + warmup + 1, rounds + warmup)
+            done += 1
+            if progress is not None:
+                progress(done, all_calls)
     return seconds
 
 

@@ -11,7 +11,8 @@ from safetensors import safe_open
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_pt_utils import safe_globals
 
-CHECKPOINTS = "checkpoints"
+from ..model_folder import CHECKPOINTS
+
 _NEEDED = ("model.safetensors", "config.json", "optimizer.pt", "scheduler.pt", TRAINER_STATE_NAME)
 
 

@@ -12,10 +12,8 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from ..data.unicode import require_writable_name
-from .checkpoints import CHECKPOINTS, newest_checkpoint
-
-RECORD = "training.json"
+from ..model_folder import CHECKPOINTS, RECORD, check_run_folder
+from .checkpoints import newest_checkpoint
 
 
 def check_output(
@@ -23,32 +21,16 @@ def check_output(
 ) -> Path | None:
     """Check the folder before any work; returns the checkpoint to go on from. Nothing is changed yet.
 
-    An empty or new folder is taken as it is. A folder of an earlier run needs ``resume`` or ``overwrite``; anything
-    else in it is never touched. Raises ValueError that says what is there and what to do.
+    See ``check_run_folder``; to resume, there must be a whole checkpoint too. Raises ValueError that says what is
+    there and what to do.
     """
     output = Path(output)
-    require_writable_name(output)
-    if output.exists() and not output.is_dir():
-        raise ValueError(f"output {output} is a file; give a folder")
-    if output.is_symlink() and not output.exists():
-        raise ValueError(f"output {output} is a link to {os.readlink(output)}, which is not there; give a folder")
-    there = next(p for p in (output.absolute(), *output.absolute().parents) if p.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK):
-        raise ValueError(f"output folder {output} cannot be made or written in {there}; give another place")
-    ours = output.is_dir() and ((output / CHECKPOINTS).is_dir() or (output / RECORD).is_file())
-    content = sorted(p.name for p in output.iterdir()) if output.is_dir() else []
-    if content and not ours:
-        raise ValueError(f"output folder {output} holds something else ({content[0]}, …); give a new or empty folder")
+    check_run_folder(output, resume=resume, overwrite=overwrite)
     if resume:
         checkpoint = newest_checkpoint(output, say)
         if checkpoint is None:
             raise ValueError(f"{output} has no complete checkpoint to resume from; start without --resume")
         return checkpoint
-    if content and not overwrite:
-        raise ValueError(
-            f"output folder {output} holds an earlier run; give --resume to go on with it, --overwrite to replace "
-            "it, or another folder"
-        )
     return None
 
 

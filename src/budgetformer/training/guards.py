@@ -119,7 +119,7 @@ class Progress(TrainerCallback):
                 total=state.max_steps,
                 initial=state.global_step,
                 desc=self.title,
-                unit="update",
+                bar_format="{desc} {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} {elapsed}<{remaining}{postfix}",
                 disable=self.quiet or None,
                 dynamic_ncols=True,
             )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import datasets
 import numpy as np
@@ -17,6 +18,7 @@ from ..data.encoded_dataset import EncodedDataset, encode_dataset
 from ..data.encoding import TextEncoder
 from ..data.errors import DataError
 from ..data.files import column_names
+from ..data.identity import file_identity
 from ..data.labels import encode_labels, find_classes
 from ..data.loading import Texts, load
 from ..data.registry import is_named, load_named
@@ -29,7 +31,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedData:
-    """What training needs of the data; ``counts`` are the figures that were said."""
+    """What training needs of the data; ``counts`` are the figures that were said, ``files`` what was read."""
 
     columns: Columns
     class_names: tuple[str, ...]
@@ -40,6 +42,7 @@ class PreparedData:
     validation_texts: datasets.Dataset
     counts: dict[str, int]
     fingerprint: str
+    files: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +58,15 @@ def prepare(settings: TrainingSettings, say: Say) -> PreparedData:
     """Read, check, split and encode. Raises DataError with the file, row and value before any training."""
     texts = _read(settings, say)
     classes = find_classes(texts.train, unlabelled=settings.unlabelled, order=texts.class_names)
+    labelled = sum(classes.counts.values())
+    if labelled >= 10 and len(classes.names) == labelled:
+        raise DataError(
+            f"{texts.sources[0]}: {labelled:,} classes in {labelled:,} rows: is {texts.columns.label!r} the label? "
+            "Choose another column with --label-column"
+        )
     say(f"{len(texts.train):,} rows read for training, {len(classes.names)} classes")
     if classes.unlabelled:
-        say(f"{classes.unlabelled:,} rows without label skipped")
+        say(f"{_rows(classes.unlabelled)} without label skipped")
     for note in classes.notes:
         say(f"note: {note}")
     train = _labelled(encode_labels(texts.train, classes.names, classes.markers, source=texts.sources[0]))
@@ -100,7 +109,17 @@ def prepare(settings: TrainingSettings, say: Say) -> PreparedData:
             "without_tokens": encoded.empty,
         },
         fingerprint=_fingerprint(encoded.dataset),
+        files=_files(settings),
     )
+
+
+def _files(settings: TrainingSettings) -> list[dict[str, Any]]:
+    """The files that were read, so that a later measurement on the same rows can say so."""
+    trained = [settings.train] if isinstance(settings.train, str | Path) else list(settings.train)
+    named = len(trained) == 1 and isinstance(trained[0], str) and is_named(trained[0])
+    roles = [("train", path) for path in ([] if named else trained)]
+    roles += [("validation", settings.validation)] if settings.validation is not None else []
+    return [{"role": role} | file_identity(path) for role, path in roles]
 
 
 def _read(settings: TrainingSettings, say: Say) -> _Texts:
@@ -195,8 +214,12 @@ def _say_encoding(part: str, encoded: EncodedDataset, limit: int, say: Say) -> N
     if encoded.truncated:
         say(f"{encoded.truncated:,} of {len(encoded.dataset):,} {part} texts cut to {limit} tokens")
     if encoded.empty:
-        say(f"note: {encoded.empty:,} {part} texts have no tokens")
+        say(f"note: {encoded.empty:,} {part} text{'s have' if encoded.empty > 1 else ' has'} no tokens")
 
 
 def _skipped(rows: int) -> str:
-    return f", {rows:,} rows without label skipped" if rows else ""
+    return f", {_rows(rows)} without label skipped" if rows else ""
+
+
+def _rows(number: int) -> str:
+    return f"{number:,} row{'s' * (number != 1)}"

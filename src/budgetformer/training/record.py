@@ -10,8 +10,8 @@ from typing import Any
 import torch
 import transformers
 
+from ..model_folder import CHECKPOINTS
 from ..version import __version__
-from .checkpoints import CHECKPOINTS
 from .prepare import PreparedData
 from .settings import TrainingSettings
 from .trainer import BudgetTrainer
@@ -107,7 +107,7 @@ def training_record(
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "settings": settings.describe(),
-        "data": data.counts | {"classes": data.class_counts, "fingerprint": data.fingerprint},
+        "data": data.counts | {"classes": data.class_counts, "fingerprint": data.fingerprint, "files": data.files},
         "parameters": sum(p.numel() for p in trainer.model.parameters()),
         "updates": trainer.state.global_step,
         "best_update": trainer.state.best_global_step,

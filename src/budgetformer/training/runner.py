@@ -17,9 +17,10 @@ from transformers.integrations import TensorBoardCallback
 from ..configuration import BudgetFormerConfig
 from ..inference import pick_device
 from ..locking import alone_in
+from ..model_folder import CHECKPOINTS
 from ..modeling import BudgetFormerForSequenceClassification
 from ..reporting.card import model_card
-from .checkpoints import CHECKPOINTS, newest_checkpoint
+from .checkpoints import newest_checkpoint
 from .folder import check_output, quiet_transformers, start_output, write_model_folder
 from .guards import Interrupted, Patience, Progress, StopOnSignal
 from .prepare import PreparedData, prepare
@@ -31,13 +32,14 @@ from .trainer import BudgetTrainer, classification_metrics
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingResult:
-    """``output`` the model folder; ``metrics`` on the validation part; ``history`` the Trainer's log rows.
+    """``output`` the model folder; ``metrics`` on the ``validation_rows``; ``history`` the Trainer's log rows.
 
     ``best_update`` is the update whose state was kept, None when the last one was.
     """
 
     output: Path
     metrics: dict[str, float]
+    validation_rows: int
     history: list[dict[str, Any]]
     best_update: int | None
     seconds: float
@@ -103,6 +105,7 @@ def run(settings: TrainingSettings) -> TrainingResult:
         result = TrainingResult(
             output=output,
             metrics=metrics,
+            validation_rows=len(data.validation),
             history=trainer.state.log_history,
             best_update=trainer.state.best_global_step,
             seconds=time.perf_counter() - started,
