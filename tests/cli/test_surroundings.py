@@ -32,12 +32,14 @@ def test_texts_are_utf_8_in_any_locale_and_names_must_be(here: Here, model: Path
     plain = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
     assert there("predict", model, text, "--json", **plain).rows == there("predict", model, text, "--json").rows
     odd = tmp_path / os.fsdecode(b"caf\xe9.csv")
-    write_csv(odd, texts(6))
+    fine = tmp_path / "fine.csv"
+    for file in (odd, fine):
+        write_csv(file, texts(6))
     for arguments in (
         ["predict", model, "--input", odd],
         ["evaluate", model, "--data", odd],
         ["train", "--train", odd, "--output", tmp_path / "run"],
-        ["train", "--train", tmp_path, "--output", odd],
+        ["train", "--train", fine, "--output", odd],
         ["cost", "--preset", "tiny", "--length", "9", "--rows", "9", "--json", odd],
     ):
         assert "not valid UTF-8" in here.mistake(*arguments)
