@@ -11,12 +11,21 @@ from schemathesis import GenerationMode
 from .running import KEY, Running, strict
 
 EXAMPLES = 30
-OPERATIONS = [("/classify", "POST"), ("/health", "GET"), ("/ready", "GET"), ("/model", "GET"), ("/metrics", "GET")]
+OPERATIONS = [
+    ("/classify", "POST"),
+    ("/explain", "POST"),
+    ("/health", "GET"),
+    ("/ready", "GET"),
+    ("/model", "GET"),
+    ("/metrics", "GET"),
+]
 
 
 CONFIG = {"checks": {"negative_data_rejection": {"expected-statuses": ["400", "413", "415", "422"]}}}
 CASES = [(*operation, GenerationMode.POSITIVE) for operation in OPERATIONS]
-CASES.append(("/classify", "POST", GenerationMode.NEGATIVE))  # of the others there is nothing to get wrong
+CASES += [
+    (path, "POST", GenerationMode.NEGATIVE) for path in ("/classify", "/explain")
+]  # of the others there is nothing to get wrong
 
 
 @pytest.mark.parametrize(("path", "method", "mode"), CASES)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, create_model, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, create_model, model_validator
 
 from ..answers import Pair
 from ..configuration import BudgetFormerConfig
@@ -16,12 +16,19 @@ MAP_TOKENS = 64
 MAPS = 4
 
 
+def _whole(value: Any) -> Any:
+    """3.0 is a whole number in JSON."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 class ExplainRequest(BaseModel):
     """What every request has, whatever the model; ``explain_model`` adds the fields that the model takes."""
 
     model_config = STRICT
     text: str = Field(description="The text, or the first of a pair.", examples=["Shares rose after the report."])
-    heads: int = Field(default=1, ge=1, le=MAPS, description="Maps of each layer, of its most relevant heads.")
+    heads: Annotated[int, BeforeValidator(_whole)] = Field(
+        default=1, ge=1, le=MAPS, description="Maps of each layer, of its most relevant heads."
+    )
     timeout_ms: float | None = Field(
         default=None, gt=0, le=3_600_000, description="Give up after this many milliseconds, if that is earlier."
     )

@@ -7,6 +7,7 @@ time, so that batches and explanations take turns however many people look at th
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
@@ -15,8 +16,9 @@ from typing import Any
 from ..explanation import Explanation
 from .explain_schemas import MAP_TOKENS, ExplainRequest
 from .problems import Problem
-from .service import Service, first_of, row_of
+from .service import Gone, Service, first_of, row_of
 
+log = logging.getLogger("budgetformer.serving")
 MAP_DECIMALS = 4
 
 
@@ -49,7 +51,7 @@ async def explain(
         asked = service.batcher.shedder.tightened(*body.asked)
         heads = min(body.heads, service.classifier.config.num_attention_heads)
         work = asyncio.wrap_future(service.engine.explain(item, encoded, asked, heads=heads))
-        explanation = await first_of(work, left, until)
+        explanation = await _explained(work, left, until)
         now = time.monotonic()
     finally:
         left.cancel()
@@ -66,6 +68,16 @@ async def explain(
         "layers": _layers(explanation),
         "timings": {f"{name}_ms": round(1000 * value, 3) for name, value in seconds.items()},
     }
+
+
+async def _explained(work: asyncio.Future[Explanation], gone: asyncio.Future[Any], until: float) -> Explanation:
+    try:
+        return await first_of(work, gone, until)
+    except (Problem, Gone):
+        raise
+    except Exception as error:  # this request fails, the server goes on
+        log.error("an input could not be explained", extra={"kind": type(error).__name__})
+        raise Problem(500, "the model could not explain this input", field="text") from None
 
 
 def _end_turn(service: Service, turn: asyncio.Task[Any]) -> None:

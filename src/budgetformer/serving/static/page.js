@@ -4,6 +4,7 @@
 const PAUSE = 350; // milliseconds without a change before the server is asked
 const byId = (id) => document.getElementById(id);
 const percent = (share) => `${(100 * share).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`;
+const score = (share) => (share > 0.9995 && share < 1 ? "> 99.9 %" : share > 0 && share < 0.0005 ? "< 0.1 %" : `${(100 * share).toFixed(1)} %`);
 const count = (number) => number.toLocaleString("en", { notation: "compact", maximumFractionDigits: 2 });
 const sides = [];
 let key = null; // in memory only
@@ -218,21 +219,21 @@ function work(answer) {
 
 function inWords(answer) {
   const { ran, all, saved } = work(answer);
-  return `${answer.label}, ${percent(answer.score)}; ${ran} of ${all} heads ran, ${percent(Math.max(0, saved))} of the work saved.`;
+  return `${answer.label}, ${score(answer.score)}; ${ran} of ${all} heads ran, ${percent(Math.max(0, saved))} of the work saved.`;
 }
 
 function showAnswer(side, answer) {
   const find = (selector) => side.result.querySelector(selector);
   const { ran, all, saved } = work(answer);
   side.result.hidden = false;
-  find(".answer").textContent = `${answer.label} · ${percent(answer.score)}`;
+  find(".answer").textContent = `${answer.label} · ${score(answer.score)}`;
   const notes = [];
   if (answer.reason) notes.push(`${answer.reason}.`);
   if (answer.truncated) notes.push(`The text was cut to its first ${answer.tokens} tokens.`);
   if (answer.shed_budget !== null) notes.push(`The server is loaded and capped the heads to ${percent(answer.shed_budget)}.`);
   find(".notes").textContent = notes.join(" ");
   const scores = Object.entries(answer.scores).sort((a, b) => b[1] - a[1]).slice(0, 10);
-  find(".scores tbody").replaceChildren(...scores.map(([label, score]) => scoreRow(label, score)));
+  find(".scores tbody").replaceChildren(...scores.map(([label, share]) => scoreRow(label, share)));
   find(".saved span").style.width = `${Math.max(0, 100 * saved)}%`;
   find(".work").textContent = `${percent(saved)} fewer multiply-adds than with all heads: ${count(answer.macs)} instead of ${count(answer.macs_dense)}, for ${answer.tokens} tokens.`;
   find(".summary").textContent = `${ran} of ${all} heads ran; by layer, from layer 1: ${answer.heads.join(", ")}.`;
@@ -240,16 +241,16 @@ function showAnswer(side, answer) {
   showGrid(side, answer);
 }
 
-function scoreRow(label, score) {
+function scoreRow(label, share) {
   const row = element("tr");
   const name = element("th", label);
   name.scope = "row";
   const bar = element("div", undefined, "bar");
   const part = element("span");
-  part.style.width = `${100 * score}%`;
+  part.style.width = `${100 * share}%`;
   bar.append(part);
   const value = element("div", undefined, "value");
-  value.append(bar, element("span", `${(100 * score).toFixed(1)} %`, "number"));
+  value.append(bar, element("span", score(share), "number"));
   const cell = element("td");
   cell.append(value);
   row.append(name, cell);
@@ -291,7 +292,7 @@ function headCell(details, layer, head) {
   if (details) {
     const relevance = 100 * details.relevance[layer][head];
     cell.style.setProperty("--relevance", `${relevance}%`);
-    cell.append(element("span", relevance.toFixed(0)));
+    cell.append(element("span", ran && relevance < 0.5 ? "<1" : relevance.toFixed(0)));
     cell.append(element("span", ` percent relevant, ${ran ? "ran" : "skipped"}`, "unseen"));
   } else {
     cell.append(element("span", "ran", "unseen"));
