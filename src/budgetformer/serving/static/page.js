@@ -374,13 +374,32 @@ function showWords(side) {
 
 // --- start ---
 
+// A link such as #text=Shares+rose.&text=A+late+goal.&cap=2 fills the page in; what follows # is sent to no server.
+function followLink() {
+  const link = new URLSearchParams(location.hash.slice(1));
+  const texts = link.getAll("text");
+  if (!texts.length) return;
+  const pairs = link.getAll("pair");
+  byId("compare").checked = texts.length > 1;
+  if (model.takes === "texts or pairs") byId("paired").checked = pairs.length > 0;
+  sides.forEach((side, place) => {
+    side.text.value = texts[place] ?? "";
+    side.pair.value = pairs[place] ?? "";
+  });
+  if (link.has("cap")) byId("cap").value = link.get("cap");
+  showCap();
+  arrange();
+}
+
 async function start() {
   try {
+    const first = !model;
     model = await request("model");
     byId("key").hidden = true;
     byId("problem").textContent = "";
     byId("status").textContent = "Type a text, or choose an example.";
     describeModel();
+    if (first) followLink();
     if (sides.some((side) => side.text.value.trim())) classify();
   } catch (error) {
     if (error.status === 503) {
