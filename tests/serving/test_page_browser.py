@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -211,6 +212,24 @@ def test_an_inline_script_would_not_run(served: Running, open_page: Callable[...
     code = "const s = document.createElement('script'); s.textContent = 'window.taken = 1'; document.body.append(s)"
     page.evaluate(code)
     assert page.evaluate("window.taken") is None
+
+
+def test_full_attention_has_no_slider_and_all_heads_run(open_page: Callable[..., Page], tmp_path: Path) -> None:
+    shape = {"hidden_size": 24, "num_attention_heads": 12, "num_hidden_layers": 3}
+    folder = make_folder(
+        tmp_path / "dense", budgeted=False, pair_column="b", text_columns=["a"], segments=True, **shape
+    )
+    with Running(folder, "--threads", 1, log=tmp_path / "log") as running:
+        page = open_page(running, viewport=NARROW)
+        page.locator("#examples button").first.click()
+        article = answered(page)
+        expect(article.locator(".summary")).to_contain_text("36 of 36 heads ran")
+        assert article.locator(".grid .ran").count() == 36
+        assert article.locator(".thumbs button").count() == 3
+        assert not page.get_by_role("slider").is_visible()
+        assert not page.get_by_label("Pairs of texts").is_visible()
+        assert page.get_by_role("textbox", name="Second text of the pair").input_value()
+        assert page.evaluate("document.documentElement.scrollWidth") == NARROW["width"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
