@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 OLDEST := transformers==5.20.0
 
-.PHONY: help setup demo test test-slow test-oldest test-all lint format wheel clean
+.PHONY: help setup demo test test-slow test-browser test-oldest test-all lint format wheel clean
 
 help:  ## Show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -30,6 +30,9 @@ test: $(READY)  ## The tests without the slow ones
 
 test-slow: $(READY)  ## Only the slow tests
 	$(BIN)/python -m pytest -m "slow and not browser and not gpu"
+
+test-browser: $(READY)  ## The page in a real Chromium, if there is one (Debian: apt-get install chromium)
+	$(BIN)/python -m pytest -m browser
 
 test-all: $(READY)  ## All tests that this machine can run, slow ones too
 	$(BIN)/python -m pytest -n 2

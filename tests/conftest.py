@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,20 @@ WORDS = {
 FILLER = ["the", "a", "it", "was", "very", "film", "and", "then"]
 
 
+def chromium() -> str | None:
+    """A Chromium for the browser tests: the one that BUDGETFORMER_CHROMIUM names, or the system's."""
+    named = os.environ.get("BUDGETFORMER_CHROMIUM")
+    return named or shutil.which("chromium") or shutil.which("chromium-browser")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip, visibly, what this machine cannot run."""
     missing = {
         "gpu": None if torch.cuda.is_available() else "no CUDA device",
         "data": None if os.environ.get("BUDGETFORMER_DATA") else "BUDGETFORMER_DATA names no folder with data sets",
+        "browser": None
+        if chromium()
+        else "no chromium: apt-get install chromium, or name one in BUDGETFORMER_CHROMIUM",
     }
     for item in items:
         for name, reason in missing.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,8 @@ def test_a_built_wheel_trains_and_predicts_away_from_the_checkout(small_csv: Pat
     ]
     subprocess.run(build, check=True, cwd=tmp_path, timeout=200)
     (wheel,) = (tmp_path / "dist").glob("budgetformer-*.whl")
+    static = {f"budgetformer/serving/static/{name}" for name in ("index.html", "page.css", "page.js", "icon.svg")}
+    assert static <= set(zipfile.ZipFile(wheel).namelist())
     site = tmp_path / "site"
     install = [sys.executable, "-m", "pip", "install", "--no-deps", "--quiet", "--target", str(site), str(wheel)]
     subprocess.run(install, check=True, cwd=tmp_path, timeout=200)

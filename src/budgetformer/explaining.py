@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 
 from . import method
-from .answers import Pair, Request
-from .data.encoding import collate
+from .answers import Pair, Prediction, Request
+from .data.encoding import Encoded, collate
 from .execution import TokenLayout, resolve_layout
 from .explanation import Explanation, by_relevance
 from .inference import Classifier
@@ -22,7 +22,6 @@ HEADS_SHOWN = 4
 """Heads per layer whose maps are kept when nothing is said, as in the paper's Figure 4."""
 
 
-@torch.inference_mode()
 def explain(classifier: Classifier, text: str | Pair, *, heads: int | None = None, **request: Any) -> Explanation:
     """What ``classifier`` did with one text or ``Pair``.
 
@@ -40,7 +39,7 @@ def explain(classifier: Classifier, text: str | Pair, *, heads: int | None = Non
     """
     if isinstance(text, list | tuple | set) or not isinstance(text, str | Pair):
         raise ValueError(f"explain takes one text or Pair, got {type(text).__name__}: {str(text)[:60]!r}")
-    config, model = classifier.config, classifier.model
+    config = classifier.config
     count = config.num_attention_heads
     if not config.num_hidden_layers:
         raise ValueError("this model has no layers (num_hidden_layers 0), so there are no heads to explain")
@@ -48,7 +47,24 @@ def explain(classifier: Classifier, text: str | Pair, *, heads: int | None = Non
     if isinstance(shown, bool) or not isinstance(shown, int) or not 1 <= shown <= count:
         raise ValueError(f"heads must be a whole number from 1 to {count}, the heads of this model, got {heads!r}")
     prediction = classifier(text, **request)
-    encoded = classifier.encode([text])
+    return explain_encoded(
+        classifier, text, encoded=classifier.encode([text]), prediction=prediction, heads=shown, **request
+    )
+
+
+@torch.inference_mode()
+def explain_encoded(
+    classifier: Classifier,
+    text: str | Pair,
+    *,
+    encoded: Encoded,
+    prediction: Prediction,
+    heads: int,
+    **request: Any,
+) -> Explanation:
+    """``explain`` for a text that is tokenised and answered already: ``encoded`` holds it alone."""
+    config, model = classifier.config, classifier.model
+    count, shown = config.num_attention_heads, heads
     batch = {k: v.to(model.device) for k, v in collate(encoded, pad_token_id=config.pad_token_id).items()}
     asked = Request(**request).forward_arguments([0], model.device)
     output = model(**batch, **asked, output_budgets=True, output_hidden_states=True)

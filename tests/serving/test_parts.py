@@ -115,6 +115,7 @@ def test_shedding_tightens_what_asks_for_more_and_says_so() -> None:
         ({"max_wait_ms": -1}, "--max-wait-ms must be between 0"),
         ({"max_wait_ms": float("nan")}, "--max-wait-ms must be between 0"),
         ({"shed_budget": 1.5}, r"--shed-budget must lie in \(0, 1\], got 1.5"),
+        ({"max_explain_tokens": 0}, "--max-explain-tokens must be at least 1, got 0"),
         ({"max_texts": 10, "max_queue": 9}, r"--max-texts \(10\) must be at most --max-queue \(9\)"),
         ({"api_key": "ké"}, "printable ASCII"),
         ({"api_key": ""}, "not empty"),

@@ -20,7 +20,8 @@ EXAMPLES = (
     "budgetformer serve runs/news --host 0.0.0.0 --api-key-file /run/secrets/key --shed-budget 0.25",
     "Then: curl -s localhost:8000/classify -H 'Content-Type: application/json' "
     """-d '{"texts": ["Shares rose."], "max_budget": 0.5}'""",
-    "GET /health, /ready, /model, /metrics, /openapi.json. SIGTERM finishes what was accepted and exits with 0.",
+    "In a browser: the page at /. Also GET /health, /ready, /model, /metrics, /openapi.json.",
+    "SIGTERM finishes what was accepted and exits with 0.",
 )
 
 
@@ -53,6 +54,10 @@ def run(
     max_queue: Annotated[
         int, typer.Option("--max-queue", rich_help_panel=LIMITS, help="Texts that wait; more are answered with 429.")
     ] = 4096,
+    max_explain_tokens: Annotated[
+        int,
+        typer.Option("--max-explain-tokens", rich_help_panel=LIMITS, help="Of a text whose attention maps are wanted."),
+    ] = 512,
     timeout: Annotated[
         float, typer.Option("--timeout", metavar="S", rich_help_panel=LIMITS, help="Give a request up after so long.")
     ] = 30.0,
@@ -94,6 +99,7 @@ def run(
         max_characters=max_characters,
         max_requests=max_requests,
         max_queue=max_queue,
+        max_explain_tokens=max_explain_tokens,
         timeout_s=timeout,
         batch_tokens=batch_tokens,
         max_wait_ms=max_wait_ms,

@@ -18,8 +18,11 @@ from starlette.types import Message
 from ..model_folder import check_folder, load_config
 from ..version import __version__
 from .access import AccessLog
+from .explain_schemas import ExplainResponse, explain_model
+from .explanations import explain
 from .guards import GuardedRoute, WorkRoute
 from .measured import measured
+from .page import FILES, page_routes
 from .problems import Problem, from_validation
 from .schemas import ClassifyResponse, ErrorResponse, ModelResponse, StatusResponse, request_model
 from .service import Gone, Service, describe
@@ -70,13 +73,22 @@ def create_app(settings: ServingSettings) -> FastAPI:
         responses=_responses(ClassifyResponse, *REFUSALS, keyed=settings.api_key is not None),
         openapi_extra=_security(settings),
     )
+    work.add_api_route(
+        "/explain",
+        _explain(service, explain_model(config, settings)),
+        methods=["POST"],
+        response_model=None,
+        responses=_responses(ExplainResponse, *REFUSALS, keyed=settings.api_key is not None),
+        openapi_extra=_security(settings),
+    )
     app.include_router(work)
+    app.include_router(page_routes())
     app.add_exception_handler(Problem, _on_problem)
     app.add_exception_handler(HTTPException, _on_http)
     app.add_exception_handler(RequestValidationError, partial(_on_validation, budgeted=bool(config.budgeted)))
     app.add_exception_handler(Gone, _on_gone)
     app.add_exception_handler(Exception, _on_error)
-    paths = frozenset({"/", "/openapi.json", "/health", "/ready", "/model", "/metrics", "/classify"})
+    paths = frozenset({*FILES, "/openapi.json", "/health", "/ready", "/model", "/metrics", "/classify", "/explain"})
     app.add_middleware(AccessLog, service=service, paths=paths)
     if settings.api_key is not None:
         schemes = {
@@ -145,6 +157,18 @@ def _classify(service: Service, model: type[Any]) -> Callable[..., Any]:
 
     classify.__annotations__["body"] = model
     return classify
+
+
+def _explain(service: Service, model: type[Any]) -> Callable[..., Any]:
+    async def explained(body: Any, request: Request) -> JSONResponse:
+        """What the model did with one text or pair: every head's relevance, and maps of the most relevant ones."""
+        answer = await explain(service, body, gone=partial(_disconnected, request))
+        request.scope["state"]["log"] |= {"texts": 1, **answer["timings"]}
+        return JSONResponse(answer)
+
+    explained.__name__ = "explain"
+    explained.__annotations__["body"] = model
+    return explained
 
 
 async def _disconnected(request: Request) -> None:

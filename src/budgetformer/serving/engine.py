@@ -6,9 +6,12 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from typing import Any
 
 from ..answers import Pair, Prediction, Request
 from ..data.encoding import Encoded, joined
+from ..explaining import explain_encoded
+from ..explanation import Explanation
 from ..inference import Classifier
 from .settings import ServingSettings
 from .shedding import Asked
@@ -60,6 +63,10 @@ class Engine:
         """
         return self._model.submit(self._answer, make)
 
+    def explain(self, item: str | Pair, encoded: Encoded, asked: Asked, *, heads: int) -> Future[Explanation]:
+        """What the model did with one input, in the model's thread like every answer."""
+        return self._model.submit(self._explain, item, encoded, asked, heads)
+
     def close(self) -> None:
         """Let both threads end after what they are doing."""
         for pool in (self._model, self._tokenizer):
@@ -80,6 +87,12 @@ class Engine:
         classifier(Pair(WARM_UP, WARM_UP) if classifier.config.pair_column else WARM_UP)
         self.classifier = classifier
         return classifier
+
+    def _explain(self, item: str | Pair, encoded: Encoded, asked: Asked, heads: int) -> Explanation:
+        assert self.classifier is not None
+        budgets: dict[str, Any] = {"budget": asked.budget, "max_budget": asked.max_budget}
+        [prediction] = self.classifier.answer(encoded, Request(**budgets, details=True))
+        return explain_encoded(self.classifier, item, encoded=encoded, prediction=prediction, heads=heads, **budgets)
 
     def _answer(self, make: Callable[[], Batch]) -> tuple[Batch, list[Prediction | Exception]]:
         batch = make()

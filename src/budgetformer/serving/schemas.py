@@ -188,5 +188,6 @@ class ModelResponse(BaseModel):
     execution: str
     threads: int
     measured: dict[str, Any] = Field(description="Accuracy, heads and cost on the validation rows; empty if unknown.")
+    examples: list[dict[str, str]] = Field(description="Texts to try: ``text``, and ``pair`` for a pair.")
     limits: dict[str, float | None]
     version: str

@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+from ..answers import Pair, Prediction
 from ..inference import Classifier
 from ..metering.macs import dense_macs
 from .batcher import Answered, Batcher
 from .engine import Engine
+from .examples import examples
 from .metrics import Metrics
 from .problems import Problem
 from .schemas import ClassifyRequest
@@ -36,6 +38,7 @@ class Service:
         shedder = Shedder(cap=settings.shed_budget, at=settings.shed_at)
         self.batcher = Batcher(engine=self.engine, settings=settings, shedder=shedder, metrics=self.metrics)
         self.status = "loading"
+        self.explaining = asyncio.Lock()
         self.open_requests = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -83,21 +86,21 @@ class Service:
         started = time.monotonic()
         until = started + min(self.settings.timeout_s, (body.timeout_ms or 3_600_000) / 1000)
         inputs = body.inputs
-        self._check_sizes(body)
-        if not self.batcher.admit(len(inputs)):
-            raise self._busy()
+        self._check_number(body)
+        self.check_sizes({f"{body.place}[{number}]": item for number, item in enumerate(inputs)})
+        self.admit(len(inputs))
         budget, max_budget = body.asked
         left = asyncio.create_task(gone())
         try:
             try:
-                encoded = await _first(asyncio.wrap_future(self.engine.encode(inputs)), left, until)
+                encoded = await first_of(asyncio.wrap_future(self.engine.encode(inputs)), left, until)
             except BaseException:
                 self.batcher.release(len(inputs))
                 raise
             tokenised = time.monotonic()
             job = self.batcher.submit(encoded, budget=budget, max_budget=max_budget, details=body.details)
             try:
-                answered = await _first(job.owner.done, left, until)
+                answered = await first_of(job.owner.done, left, until)
             finally:
                 self.batcher.drop(job)
         finally:
@@ -105,15 +108,23 @@ class Service:
         timings = self._timings(job, started=started, tokenised=tokenised)
         return {"answers": self._rows(answered, place=body.place, details=body.details), "timings": timings}
 
-    def _check_sizes(self, body: ClassifyRequest) -> None:
+    def _check_number(self, body: ClassifyRequest) -> None:
         inputs, most = body.inputs, self.settings.max_texts
         if len(inputs) > most:
             raise Problem(413, f"at most {most} in a request, got {len(inputs)}; send several", field=body.place)
-        for number, item in enumerate(inputs):
+
+    def check_sizes(self, inputs: Mapping[str, str | Pair]) -> None:
+        """Refuse texts with too many characters; the keys are the fields that hold them."""
+        for place, item in inputs.items():
             for text, part in [(item, "")] if isinstance(item, str) else [(item.text, ".text"), (item.pair, ".pair")]:
                 if len(text) > self.settings.max_characters:
                     said = f"at most {self.settings.max_characters} characters, got {len(text)}"
-                    raise Problem(413, said, field=f"{body.place}[{number}]{part}")
+                    raise Problem(413, said, field=(place + part).removeprefix("."))
+
+    def admit(self, texts: int) -> None:
+        """Take places in the queue, or refuse the request."""
+        if not self.batcher.admit(texts):
+            raise self._busy()
 
     def _rows(self, answered: Sequence[Answered], *, place: str, details: bool) -> list[dict[str, Any]]:
         predictions = []
@@ -121,23 +132,17 @@ class Service:
             if isinstance(answer.prediction, Exception):
                 raise Problem(500, "the model could not answer this input", field=f"{place}[{number}]")
             predictions.append(answer.prediction)
-        model = self.classifier.model
-        lengths = [p.tokens for p in predictions]
-        dense = dense_macs(model.config, lengths, whole=not model.execution_path.PACKED).tolist()
+        dense = self.dense_macs(predictions)
         self.metrics.answers(predictions, dense=dense, shed=sum(a.shed is not None for a in answered))
         rows = []
         for prediction, answer, all_heads in zip(predictions, answered, dense, strict=True):
-            names = ("label", "score", "scores", "heads", "macs", "tokens", "truncated", "reason")
-            row = {name: getattr(prediction, name) for name in names}
-            row |= {"macs_dense": all_heads, "shed_budget": answer.shed, "details": None}
-            if details and prediction.relevance is not None and prediction.kept is not None:
-                row["details"] = {
-                    "relevance": prediction.relevance.astype(float).tolist(),
-                    "kept": prediction.kept.tolist(),
-                    "budgets": prediction.budgets,
-                }
-            rows.append(row)
+            rows.append(row_of(prediction, macs_dense=all_heads, shed=answer.shed, details=details))
         return rows
+
+    def dense_macs(self, predictions: Sequence[Prediction]) -> list[int]:
+        """Multiply-adds of the same inputs with all heads."""
+        model = self.classifier.model
+        return dense_macs(model.config, [p.tokens for p in predictions], whole=not model.execution_path.PACKED).tolist()
 
     def _timings(self, job: Job, *, started: float, tokenised: float) -> dict[str, float]:
         now = time.monotonic()
@@ -151,11 +156,25 @@ class Service:
         return Problem(429, BUSY, headers={"Retry-After": str(self.batcher.retry_after())})
 
 
+def row_of(prediction: Prediction, *, macs_dense: int, shed: float | None, details: bool) -> dict[str, Any]:
+    """An answer as JSON values: that of ``schemas.Answer``."""
+    names = ("label", "score", "scores", "heads", "macs", "tokens", "truncated", "reason")
+    row = {name: getattr(prediction, name) for name in names}
+    row |= {"macs_dense": macs_dense, "shed_budget": shed, "details": None}
+    if details and prediction.relevance is not None and prediction.kept is not None:
+        row["details"] = {
+            "relevance": prediction.relevance.astype(float).tolist(),
+            "kept": prediction.kept.tolist(),
+            "budgets": prediction.budgets,
+        }
+    return row
+
+
 class Gone(Exception):
     """Nobody waits for the answer any more."""
 
 
-async def _first(work: asyncio.Future[T], gone: asyncio.Future[Any], until: float) -> T:
+async def first_of(work: asyncio.Future[T], gone: asyncio.Future[Any], until: float) -> T:
     """The result of ``work``, unless the client leaves or the time is over before."""
     left = max(0.0, until - time.monotonic())
     await asyncio.wait({work, gone}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
@@ -172,7 +191,7 @@ def describe(service: Service, *, version: str, training: Callable[[Path], dict[
     classifier, settings = service.classifier, service.settings
     config = classifier.config
     takes = "pairs" if config.pair_column else "texts" if config.text_columns else "texts or pairs"
-    limits = ("max_bytes", "max_texts", "max_characters", "max_requests", "max_queue", "batch_tokens", "max_wait_ms")
+    limits = ("max_bytes", "max_texts", "max_characters", "max_requests", "max_queue", "max_explain_tokens")
     return {
         "name": Path(settings.folder).resolve().name,
         "labels": classifier.labels,
@@ -190,6 +209,10 @@ def describe(service: Service, *, version: str, training: Callable[[Path], dict[
         "execution": classifier.model.execution_path.NAME,
         "threads": service.engine.threads,
         "measured": training(Path(settings.folder)),
-        "limits": {name: getattr(settings, name) for name in (*limits, "timeout_s", "shed_budget")},
+        "examples": examples(Path(settings.folder), takes=takes),
+        "limits": {
+            name: getattr(settings, name)
+            for name in (*limits, "batch_tokens", "max_wait_ms", "timeout_s", "shed_budget")
+        },
         "version": version,
     }

@@ -15,7 +15,8 @@ class ServingSettings:
     """Settings of a server; ValueError names the option and the value that cannot be.
 
     Limits: ``max_bytes`` of a body, ``max_texts`` of a request (a pair is one), ``max_characters`` of a text,
-    ``max_requests`` accepted and not answered, ``max_queue`` texts waiting.
+    ``max_requests`` accepted and not answered, ``max_queue`` texts waiting, ``max_explain_tokens`` of a text to be
+    explained: that takes heads × tokens² numbers.
     Batching: ``batch_tokens`` padded tokens at most, ``max_wait_ms`` that a text waits at most for others that
     are on their way. ``timeout_s``: a request that is not answered by then is given up.
     Shedding: with ``shed_budget``, texts are capped to that share of the heads from the moment the queue is
@@ -38,6 +39,7 @@ class ServingSettings:
     max_characters: int = 100_000
     max_requests: int = 256
     max_queue: int = 4096
+    max_explain_tokens: int = 512
     batch_tokens: int = 8192
     max_wait_ms: float = 2.0
     timeout_s: float = 30.0
@@ -49,6 +51,7 @@ class ServingSettings:
     def __post_init__(self) -> None:
         for name in ("workers", "max_bytes", "max_texts", "max_characters", "max_requests", "max_queue"):
             _require(name, getattr(self, name), 1, math.inf)
+        _require("max_explain_tokens", self.max_explain_tokens, 1, math.inf)
         _require("batch_tokens", self.batch_tokens, 1, math.inf)
         _require("port", self.port, 0, 65535)
         _require("max_wait_ms", self.max_wait_ms, 0, 60_000)
