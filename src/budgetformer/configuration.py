@@ -68,7 +68,7 @@ class BudgetFormerConfig(PreTrainedConfig):
         fixed_budget: a constant s in (0, 1] in place of the budget net (0 with min_heads=0: no attention at all).
         s_min, s_max: interval of the budget loss. alpha_base, alpha_max: its weight over training.
         s_max_start, ceiling_until: the upper end of the interval starts at s_max_start (None: at s_max) and comes down
-        linearly to s_max over this share of training. distillation: weight of the teacher's logits, where there are any.
+        linearly to s_max over this share of training. distillation: weight of the logits of a teacher.
         beta_max: weight of the entropy loss. sigma_max: noise. tau_max, tau_min, gamma: temperature.
         budget_price: λ, what a budget of 1 in one layer costs in units of the task loss.
         budget_sampling: share of the rows of a training batch that get a random number of heads instead of their own,

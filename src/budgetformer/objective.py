@@ -48,9 +48,7 @@ def regularisers(
     """
     alpha = method.budget_weight(progress, alpha_base=config.alpha_base, alpha_max=config.alpha_max)
     beta = method.entropy_weight(progress, beta_max=config.beta_max)
-    s_max = method.ceiling(
-        progress, s_max=config.s_max, s_max_start=config.s_max_start, until=config.ceiling_until
-    )
+    s_max = method.ceiling(progress, s_max=config.s_max, s_max_start=config.s_max_start, until=config.ceiling_until)
     violation = method.budget_violation(budget_BL, s_min=config.s_min, s_max=s_max)
     return {
         "budget_loss": alpha * violation,

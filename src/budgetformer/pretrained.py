@@ -132,7 +132,7 @@ class BudgetFormerPreTrainedModel(PreTrainedModel):
     def set_progress(self, progress: float, *, all_heads: bool = False) -> None:
         """Set training progress t/T in [0, 1] for noise, temperature and loss weights.
 
-        ``all_heads``: training has not come to the budgets yet: every head is kept, and the task loss is the whole loss.
+        ``all_heads``: training has not come to the budgets yet: every head is kept, and the loss is that of the task.
         """
         for module in self.modules():
             if isinstance(module, BudgetedSelfAttention | BudgetFormerPreTrainedModel):

@@ -25,7 +25,7 @@ from .order import EpochOrder
 from .phases import Phases
 
 VIOLATION = 1.0
-"""What the score of a checkpoint loses when its mean budget lies outside ``[s_min, s_max]``, and again before budgets begin."""
+"""What the score of a checkpoint loses when its mean budget lies outside ``[s_min, s_max]``; twice before budgets begin."""
 
 
 class CheckpointError(OSError):
@@ -44,6 +44,9 @@ class BudgetTrainer(Trainer):
     ``phases``: the learning rates fall to 0 in each of them. ``gate_learning_rate``: that of the nets f and g, None: as
     for the rest. ``teacher``: from when it is set, its logits with all heads join the training batches.
     """
+
+    optimizer: Any
+    lr_scheduler: Any
 
     def __init__(
         self, *args: Any, phases: Phases | None = None, gate_learning_rate: float | None = None, **kwargs: Any
