@@ -252,8 +252,8 @@ def negative_entropy(relevance_BLH: Tensor) -> Tensor:
 
 
 def dense_policy() -> Policy:
-    """All heads for every input; straight-through gates are then constants, and f and g learn nothing."""
-    return lambda share_B, scores_BH, keys_B: (torch.ones_like(share_B), scores_BH.detach())
+    """All heads for every input; with straight-through gates the gradients of f and g are 0."""
+    return lambda share_B, scores_BH, keys_B: (torch.ones_like(share_B), scores_BH.detach() + 0.0 * scores_BH)
 
 
 def fixed_policy(budget: float) -> Policy:

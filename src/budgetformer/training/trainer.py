@@ -25,7 +25,7 @@ from .order import EpochOrder
 from .phases import Phases
 
 VIOLATION = 1.0
-"""What the score of a checkpoint loses when its mean budget lies outside ``[s_min, s_max]``; twice before budgets begin."""
+"""What the score of a checkpoint loses when its mean budget leaves ``[s_min, s_max]``; twice before budgets begin."""
 
 
 class CheckpointError(OSError):
