@@ -1,4 +1,4 @@
-"""A run with all heads first and budgets after: rates, progress, what the first part trains, groups of the optimiser."""
+"""A run with all heads first and budgets after: rates, progress, what each part trains, groups of the optimiser."""
 
 from __future__ import annotations
 
