@@ -170,7 +170,6 @@ def test_minilm_learns_real_articles_with_a_third_of_its_heads(tmp_path: Path) -
     )
     evaluations = [row for row in result.history if "eval_accuracy" in row]
     dense, last = evaluations[0], evaluations[-1]
-    print(dense["eval_accuracy"], last["eval_accuracy"], last["eval_mean_heads"], result.seconds)
     assert dense["eval_mean_heads"] == 12
     assert dense["eval_accuracy"] > 0.6
     assert last["eval_accuracy"] > dense["eval_accuracy"] - 0.03
