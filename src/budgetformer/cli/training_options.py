@@ -16,7 +16,8 @@ Validation = Annotated[
     typer.Option("--validation", metavar="FILE", help="Default: rows set aside from the training data."),
 ]
 ValidationFraction = Annotated[
-    float | None, typer.Option("--validation-fraction", help="Share of the rows to set aside. Default: 0.1.")
+    float | None,
+    typer.Option("--validation-fraction", metavar="X", help="Share of the rows to set aside. Default: 0.1."),
 ]
 From = Annotated[
     str | None,
@@ -28,14 +29,17 @@ From = Annotated[
     ),
 ]
 SMin = Annotated[
-    float | None, typer.Option("--s-min", rich_help_panel=BUDGET, help="Least mean share of heads wanted.")
+    float | None, typer.Option("--s-min", metavar="X", rich_help_panel=BUDGET, help="Least mean share of heads wanted.")
 ]
 SMax = Annotated[
-    float | None, typer.Option("--s-max", rich_help_panel=BUDGET, help="Largest mean share of heads wanted.")
+    float | None,
+    typer.Option("--s-max", metavar="X", rich_help_panel=BUDGET, help="Largest mean share of heads wanted."),
 ]
 SMaxStart = Annotated[
     float | None,
-    typer.Option("--s-max-start", rich_help_panel=BUDGET, help="Begin with this --s-max, and come down to it."),
+    typer.Option(
+        "--s-max-start", metavar="X", rich_help_panel=BUDGET, help="Begin with this --s-max, and come down to it."
+    ),
 ]
 CeilingUntil = Annotated[
     float | None,
@@ -49,17 +53,23 @@ CeilingUntil = Annotated[
 BudgetSampling = Annotated[
     float | None,
     typer.Option(
-        "--budget-sampling", rich_help_panel=BUDGET, help="Share of rows trained at a random number of heads."
+        "--budget-sampling",
+        metavar="X",
+        rich_help_panel=BUDGET,
+        help="Share of rows trained at a random number of heads.",
     ),
 ]
 AlphaMax = Annotated[
     float | None,
-    typer.Option("--alpha-max", rich_help_panel=BUDGET, help="Weight of the interval at the end of training."),
+    typer.Option(
+        "--alpha-max", metavar="X", rich_help_panel=BUDGET, help="Weight of the interval at the end of training."
+    ),
 ]
 GateLearningRate = Annotated[
     float | None,
     typer.Option(
         "--gate-learning-rate",
+        metavar="X",
         rich_help_panel=BUDGET,
         help="Of the nets f and g. Default: --learning-rate; 20 times that for a pretrained model.",
     ),
@@ -82,22 +92,30 @@ DenseShare = Annotated[
         help="With --from: updates with all heads first. Default: a third.",
     ),
 ]
-Epochs = Annotated[float | None, typer.Option("--epochs", rich_help_panel=OPTIMISATION, help="Default: the preset's.")]
+Epochs = Annotated[
+    float | None, typer.Option("--epochs", metavar="X", rich_help_panel=OPTIMISATION, help="Default: the preset's.")
+]
 MaxSteps = Annotated[
-    int | None, typer.Option("--max-steps", rich_help_panel=OPTIMISATION, help="Updates, instead of --epochs.")
+    int | None,
+    typer.Option("--max-steps", metavar="N", rich_help_panel=OPTIMISATION, help="Updates, instead of --epochs."),
 ]
 BatchSize = Annotated[
-    int | None, typer.Option("--batch-size", rich_help_panel=OPTIMISATION, help="Rows per process and step.")
+    int | None,
+    typer.Option("--batch-size", metavar="N", rich_help_panel=OPTIMISATION, help="Rows per process and step."),
 ]
-LearningRate = Annotated[float | None, typer.Option("--learning-rate", rich_help_panel=OPTIMISATION)]
-Seed = Annotated[int, typer.Option("--seed", rich_help_panel=OPTIMISATION)]
+LearningRate = Annotated[float | None, typer.Option("--learning-rate", metavar="X", rich_help_panel=OPTIMISATION)]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", rich_help_panel=OPTIMISATION)]
 MaxLength = Annotated[
     int | None,
-    typer.Option("--max-length", rich_help_panel=MODEL, help="Tokens of a text; the rest is cut. Default: 256."),
+    typer.Option(
+        "--max-length", metavar="N", rich_help_panel=MODEL, help="Tokens of a text; the rest is cut. Default: 256."
+    ),
 ]
 EvalSteps = Annotated[
     int | None,
-    typer.Option("--eval-steps", rich_help_panel=RUNNING, help="Updates between evaluations. Default: an epoch."),
+    typer.Option(
+        "--eval-steps", metavar="N", rich_help_panel=RUNNING, help="Updates between evaluations. Default: an epoch."
+    ),
 ]
 Resume = Annotated[
     bool,
