@@ -93,7 +93,13 @@ DenseShare = Annotated[
     ),
 ]
 Epochs = Annotated[
-    float | None, typer.Option("--epochs", metavar="X", rich_help_panel=OPTIMISATION, help="Default: the preset's.")
+    float | None,
+    typer.Option(
+        "--epochs",
+        metavar="X",
+        rich_help_panel=OPTIMISATION,
+        help="Default: the preset's; 2 in convert, 3 with --from.",
+    ),
 ]
 MaxSteps = Annotated[
     int | None,
