@@ -26,6 +26,11 @@ def test_a_fixed_budget_outside_its_range_is_named(value: Any) -> None:
     [
         ("s_min", -0.1),
         ("s_min", NAN),
+        ("s_max_start", 0.2),
+        ("s_max_start", 1.5),
+        ("ceiling_until", 0),
+        ("ceiling_until", 1.1),
+        ("distillation", -1.0),
         ("s_max", 1.0001),
         ("s_max", 9),
         ("s_max", 0),

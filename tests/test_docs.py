@@ -91,7 +91,8 @@ def trained_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(folder / "test.csv", ("text", "label"), sentences(20, labels=labels, seed=1))
     pairs = zip(sentences(40, labels=labels, seed=2), sentences(40, labels=labels, seed=3), strict=True)
     rows = [(first, second, label) for (first, label), (second, _) in pairs]
-    write_source(folder / "my-classifier", "bert")
+    names = dict(enumerate(labels))
+    write_source(folder / "my-classifier", "bert", id2label=names, label2id={name: i for i, name in names.items()})
     write(folder / "pairs.csv", ("premise", "hypothesis", "label"), rows)
     small = {"preset": "tiny", "vocab_size": 200, "max_length": 32, "batch_size": 16, "device": "cpu", "quiet": True}
     train(train=folder / "news.csv", output=folder / "runs" / "news", epochs=2, **small)

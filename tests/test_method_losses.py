@@ -21,6 +21,12 @@ def test_the_budget_loss_by_hand() -> None:
     assert method.budget_violation(torch.full((2, 3), 0.2), s_min=0.1, s_max=0.3).item() == 0
 
 
+@pytest.mark.parametrize(("progress", "expected"), [(0, 1.0), (0.3, 0.65), (0.6, 0.3), (0.9, 0.3), (1, 0.3)])
+def test_the_ceiling_comes_down_linearly_and_stays(progress: float, expected: float) -> None:
+    assert method.ceiling(progress, s_max=0.3, s_max_start=1.0, until=0.6) == pytest.approx(expected)
+    assert method.ceiling(progress, s_max=0.3, until=0.6) == 0.3
+
+
 def test_the_price_is_the_mean_sum_of_budgets() -> None:
     assert method.budget_price(torch.tensor([[0.1, 0.5], [0.3, 0.7]])).item() == pytest.approx(0.8)
 

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from budgetformer import BudgetFormerConfig
 from budgetformer.configuration import IGNORED
-from budgetformer.objective import TrainingStatistics, classification_loss
+from budgetformer.objective import TrainingStatistics, classification_loss, distillation_loss, regularisers
 
 
 def config(**changes: Any) -> BudgetFormerConfig:
@@ -113,3 +113,22 @@ def test_statistics_are_means_since_they_were_taken() -> None:
     assert taken["layer_0/effective_heads"] == pytest.approx(4.0)
     assert taken["layer_0/distinct_heads"] == 2
     assert statistics.pop() == {}
+
+
+def test_distillation_is_the_divergence_by_hand_and_teaches_the_model_alone() -> None:
+    model, teacher = LOGITS.clone().requires_grad_(), (LOGITS.flip(0) * 2).requires_grad_()
+    p, q = teacher.softmax(dim=-1), model.softmax(dim=-1)
+    loss = distillation_loss(model, teacher)
+    torch.testing.assert_close(loss, (p * (p / q).log()).sum(dim=-1).mean())
+    loss.backward()
+    torch.testing.assert_close(model.grad, ((q - p) / 3).detach())
+    assert teacher.grad is None
+    assert float(distillation_loss(LOGITS, LOGITS)) == pytest.approx(0, abs=1e-7)
+
+
+def test_the_budget_loss_uses_the_ceiling_of_the_moment() -> None:
+    high = torch.full((2, 3), 0.9)
+    relevance = torch.full((2, 3, 4), 0.25)
+    falling = config(s_max=0.3, s_max_start=1.0, ceiling_until=0.5, alpha_base=1.0, alpha_max=1.0)
+    losses = [float(regularisers(high, relevance, falling, t)["budget_loss"]) for t in (0.0, 0.25, 0.5, 1.0)]
+    assert losses == pytest.approx([0.0, 3 * 0.25**2, 3 * 0.6**2, 3 * 0.6**2], abs=1e-6)

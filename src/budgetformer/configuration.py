@@ -67,6 +67,8 @@ class BudgetFormerConfig(PreTrainedConfig):
         selection: "straight_through" or "soft". min_heads: heads at least, 0 lets a layer pass its input through.
         fixed_budget: a constant s in (0, 1] in place of the budget net (0 with min_heads=0: no attention at all).
         s_min, s_max: interval of the budget loss. alpha_base, alpha_max: its weight over training.
+        s_max_start, ceiling_until: the upper end of the interval starts at s_max_start (None: at s_max) and comes down
+        linearly to s_max over this share of training. distillation: weight of the logits of a teacher.
         beta_max: weight of the entropy loss. sigma_max: noise. tau_max, tau_min, gamma: temperature.
         budget_price: λ, what a budget of 1 in one layer costs in units of the task loss.
         budget_sampling: share of the rows of a training batch that get a random number of heads instead of their own,
@@ -109,6 +111,9 @@ class BudgetFormerConfig(PreTrainedConfig):
         fixed_budget: float | None = None,
         s_min: float = 0.1,
         s_max: float = 0.3,
+        s_max_start: float | None = None,
+        ceiling_until: float = 0.6,
+        distillation: float = 0.0,
         alpha_base: float = 0.001,
         alpha_max: float = 5.0,
         beta_max: float = 0.05,

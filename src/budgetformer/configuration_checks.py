@@ -87,12 +87,17 @@ def check_fields(config: Any) -> None:
         config.s_max > 0 and config.s_min <= config.s_max,
         f"be above 0 and at least s_min ({config.s_min})",
     )
+    start = config.s_max_start
+    fits = start is None or (_between(start, 0, 1) and start >= config.s_max)
+    _require(config, "s_max_start", fits, f"be None or lie between s_max ({config.s_max}) and 1")
+    until = config.ceiling_until
+    _require(config, "ceiling_until", _between(until, 0, 1) and until > 0, "lie in (0, 1]")
     for field in ("tau_max", "tau_min", "layer_norm_eps", "initializer_range"):
         _require(
             config, field, _between(getattr(config, field), 0, math.inf) and getattr(config, field) > 0, "be above 0"
         )
     _require(config, "tau_max", config.tau_max >= config.tau_min, f"be at least tau_min ({config.tau_min})")
-    for field in ("alpha_base", "alpha_max", "beta_max", "sigma_max", "gamma", "budget_price"):
+    for field in ("alpha_base", "alpha_max", "beta_max", "sigma_max", "gamma", "budget_price", "distillation"):
         _require(config, field, _between(getattr(config, field), 0, math.inf), "be 0 or above")
     if config.fixed_budget is not None:
         low_enough = config.fixed_budget == 0 and config.min_heads == 0 and _is_number(config.fixed_budget)

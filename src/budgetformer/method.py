@@ -219,6 +219,12 @@ def budget_weight(progress: float, *, alpha_base: float, alpha_max: float) -> fl
     return alpha_base + (alpha_max - alpha_base) * progress
 
 
+def ceiling(progress: float, *, s_max: float, s_max_start: float | None = None, until: float = 1.0) -> float:
+    """The upper end of the interval (ours): from ``s_max_start`` at t = 0 linearly to ``s_max`` at t/T = ``until``."""
+    start = s_max if s_max_start is None else s_max_start
+    return s_max + (start - s_max) * max(0.0, 1.0 - progress / until)
+
+
 def budget_violation(budget_BL: Tensor, *, s_min: float, s_max: float) -> Tensor:
     """``mean_b Σ_l v²`` with ``v = max(0, s_min − s) + max(0, s − s_max)``; times α(t) it is the budget loss."""
     violation_BL = (s_min - budget_BL).clamp(min=0) + (budget_BL - s_max).clamp(min=0)
@@ -237,8 +243,7 @@ def entropy_weight(progress: float, *, beta_max: float) -> float:
 
 def entropy(relevance_BLH: Tensor) -> Tensor:
     """``−Σ_h p log p`` in nats per input and layer; 0 · log 0 is 0, with a finite gradient."""
-    tiny = torch.finfo(relevance_BLH.dtype).tiny
-    return -(relevance_BLH * relevance_BLH.clamp(min=tiny).log()).sum(dim=-1)
+    return -(relevance_BLH * relevance_BLH.clamp(min=torch.finfo(relevance_BLH.dtype).tiny).log()).sum(dim=-1)
 
 
 def negative_entropy(relevance_BLH: Tensor) -> Tensor:
@@ -247,8 +252,8 @@ def negative_entropy(relevance_BLH: Tensor) -> Tensor:
 
 
 def dense_policy() -> Policy:
-    """All heads for every input."""
-    return lambda share_B, scores_BH, keys_B: (torch.ones_like(share_B), scores_BH)
+    """All heads for every input; with straight-through gates the gradients of f and g are 0."""
+    return lambda share_B, scores_BH, keys_B: (torch.ones_like(share_B), scores_BH.detach() + 0.0 * scores_BH)
 
 
 def fixed_policy(budget: float) -> Policy:

@@ -15,7 +15,7 @@ from .attention import AttentionParts
 from .configuration import IGNORED, BudgetFormerConfig
 from .execution import TokenLayout, gradients_wanted, resolve
 from .layers import BudgetFormerEmbeddings, BudgetFormerLayer, Pooler, layer_norm
-from .objective import TrainingStatistics, classification_loss, regularisers
+from .objective import TrainingStatistics, classification_loss, distillation_loss, regularisers
 from .outputs import BudgetFormerClassifierOutput, BudgetFormerModelOutput, Wanted
 from .pretrained import BudgetFormerPreTrainedModel
 
@@ -70,7 +70,9 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
         layout = TokenLayout(mask_BN, packed=path.PACKED, execution=path.NAME)
         x = self.embeddings.project(layout.pack(x) if layout.packed else x)
         own_B = None
-        if policy is None and self.training and self.config.budgeted and self.config.budget_sampling > 0:
+        if policy is None and self.training and self.all_heads:
+            policy = method.dense_policy()
+        elif policy is None and self.training and self.config.budgeted and self.config.budget_sampling > 0:
             sampled_B = self._sampled_budgets(len(input_ids), input_ids.device)
             policy, own_B = method.sampled_policy(sampled_B), sampled_B.isnan()
         keys_B = None if policy is None else _input_keys(input_ids, mask_BN)
@@ -206,6 +208,7 @@ class BudgetFormerForSequenceClassification(BudgetFormerPreTrainedModel):
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
         labels: Tensor | None = None,
+        teacher_logits: Tensor | None = None,
         *,
         budget: float | Tensor | None = None,
         max_budget: float | Tensor | None = None,
@@ -221,7 +224,8 @@ class BudgetFormerForSequenceClassification(BudgetFormerPreTrainedModel):
         """Classify a batch; ``attention_mask``, budgets and policy as in ``BudgetFormerModel.forward``.
 
         ``labels`` (B,) are class indices, -100 for rows without one. The loss in training is
-        ``task + α(t)·budget + λ·price + β(t)·entropy``, in evaluation the task loss alone.
+        ``task + α(t)·budget + λ·price + β(t)·entropy``, in evaluation the task loss alone. With ``teacher_logits``
+        (B, classes) the training loss gains ``distillation · KL(teacher ‖ model)``.
         ``num_items_in_batch``: labelled rows of the whole update when gradients are accumulated.
         """
         wanted = Wanted.of(self.config, output_attentions, output_hidden_states, return_dict, kwargs)
@@ -241,7 +245,8 @@ class BudgetFormerForSequenceClassification(BudgetFormerPreTrainedModel):
         if labels is not None:
             loss = classification_loss(logits, labels, self.config, rows=num_items_in_batch)
             if self.training:
-                loss = self._training_loss(loss, encoded, labels, num_items_in_batch)
+                taught = None if teacher_logits is None else distillation_loss(logits, teacher_logits)
+                loss = self._training_loss(loss, encoded, labels, num_items_in_batch, taught)
         output = BudgetFormerClassifierOutput(
             loss=loss,
             logits=logits,
@@ -249,7 +254,9 @@ class BudgetFormerForSequenceClassification(BudgetFormerPreTrainedModel):
         )
         return output if wanted.return_dict else output.to_tuple()
 
-    def _training_loss(self, task: Tensor, encoded: Encoded, labels: Tensor, rows: Tensor | int | None) -> Tensor:
+    def _training_loss(
+        self, task: Tensor, encoded: Encoded, labels: Tensor, rows: Tensor | int | None, taught: Tensor | None
+    ) -> Tensor:
         known = (labels != IGNORED).sum()
         share = 1.0 if rows is None else known / max(rows, 1)
         mean_task = task if rows is None else task * max(rows, 1) / known.clamp(min=1)
@@ -266,6 +273,9 @@ class BudgetFormerForSequenceClassification(BudgetFormerPreTrainedModel):
         assert budget_BL is not None
         assert relevance_BLH is not None
         terms = regularisers(budget_BL, relevance_BLH, self.config, self.progress or 0.0)
+        terms |= {} if taught is None else {"distillation_loss": self.config.distillation * taught}
+        # Before the budgets begin the nets f and g get gradients of 0, which several processes need to stay in step.
+        terms = {name: term * 0.0 for name, term in terms.items()} if self.all_heads else terms
         if encoded.own_B is not None and kept_BLH is not None and bool(encoded.own_B.any()):
             kept_BLH = kept_BLH[encoded.own_B]
         self.statistics.add(task=mean_task, budgets=budget_BL, relevance=relevance_BLH, kept=kept_BLH, **terms)

@@ -32,17 +32,24 @@ def classification_loss(
     return per_row.sum() / (known.sum().clamp(min=1) if rows is None else max(rows, 1))
 
 
+def distillation_loss(logits: Tensor, teacher_logits: Tensor) -> Tensor:
+    """``mean_b KL(softmax(teacher_b) ‖ softmax(logits_b))`` in float32; the teacher's logits are constants."""
+    teacher = teacher_logits.detach().float().log_softmax(dim=-1)
+    return F.kl_div(logits.float().log_softmax(dim=-1), teacher, reduction="batchmean", log_target=True)
+
+
 def regularisers(
     budget_BL: Tensor, relevance_BLH: Tensor, config: BudgetFormerConfig, progress: float
 ) -> dict[str, Tensor]:
     """The terms that join the task loss in training, by name.
 
     ``budget_loss = α(t) · mean_b Σ_l v²``, ``price_loss = λ · mean_b Σ_l s``,
-    ``entropy_loss = β(t) · mean_{b,l} Σ_h p log p``.
+    ``entropy_loss = β(t) · mean_{b,l} Σ_h p log p``. The upper end of the interval is ``method.ceiling``.
     """
     alpha = method.budget_weight(progress, alpha_base=config.alpha_base, alpha_max=config.alpha_max)
     beta = method.entropy_weight(progress, beta_max=config.beta_max)
-    violation = method.budget_violation(budget_BL, s_min=config.s_min, s_max=config.s_max)
+    s_max = method.ceiling(progress, s_max=config.s_max, s_max_start=config.s_max_start, until=config.ceiling_until)
+    violation = method.budget_violation(budget_BL, s_min=config.s_min, s_max=s_max)
     return {
         "budget_loss": alpha * violation,
         "price_loss": config.budget_price * method.budget_price(budget_BL),

@@ -30,6 +30,7 @@ class BudgetFormerPreTrainedModel(PreTrainedModel):
     accepts_loss_kwargs = True
     optional_prefixes: tuple[str, ...] = ()
     progress: float | None = None
+    all_heads = False
 
     def __init__(self, config: BudgetFormerConfig, *args: Any, **kwargs: Any) -> None:
         config.check()  # fields may have been set since it was made
@@ -128,11 +129,16 @@ class BudgetFormerPreTrainedModel(PreTrainedModel):
         size = self.config.head_size
         return resolve(name, gradients=False, device=self.device, dtype=self.dtype, head_size=size)
 
-    def set_progress(self, progress: float) -> None:
-        """Set training progress t/T in [0, 1] for noise, temperature and loss weights."""
+    def set_progress(self, progress: float, *, all_heads: bool = False) -> None:
+        """Set training progress t/T in [0, 1] for noise, temperature and loss weights.
+
+        ``all_heads``: training has not come to the budgets yet: every head is kept, and the loss is that of the task.
+        """
         for module in self.modules():
             if isinstance(module, BudgetedSelfAttention | BudgetFormerPreTrainedModel):
                 module.progress = progress
+            if isinstance(module, BudgetFormerPreTrainedModel):
+                module.all_heads = all_heads
 
 
 def self_contained(state_dict: dict[str, Tensor]) -> dict[str, Tensor]:

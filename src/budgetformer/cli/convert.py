@@ -1,13 +1,15 @@
-"""Turn a pretrained encoder or classifier into a BudgetFormer that answers as it did."""
+"""Turn a pretrained encoder or classifier into a BudgetFormer; with --data one that needs few of its heads."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from . import options as o
+from . import training_options as t
 
 if TYPE_CHECKING:
     from ..conversion import Conversion
@@ -17,7 +19,8 @@ EXAMPLES = (
     "Examples:",
     "budgetformer convert my-classifier --output runs/mine",
     "budgetformer convert sentence-transformers/all-MiniLM-L6-v2 --output runs/minilm",
-    "budgetformer convert my-classifier --output runs/cheap --zero-shot --data train.csv --budget 0.75",
+    "budgetformer convert my-classifier --output runs/cheap --data train.csv",
+    "budgetformer convert my-classifier --output runs/floor --zero-shot --data train.csv --budget 0.75",
     "What works: BERT, RoBERTa, XLM-RoBERTa, DistilBERT, ELECTRA and ModernBERT, in safetensors.",
 )
 ZERO_SHOT = "Zero-shot"
@@ -43,8 +46,8 @@ def run(
         typer.Option(
             "--data",
             metavar="FILE|NAME",
-            rich_help_panel=ZERO_SHOT,
-            help="Labelled rows, with the classifier's own labels: a file, or the training rows of a data set by name.",
+            help="Labelled rows, with the classifier's own labels: a file, or the training rows of a data set by name. "
+            "Its budgets are trained on them.",
         ),
     ] = None,
     budget: Annotated[
@@ -57,6 +60,28 @@ def run(
         int | None,
         typer.Option("--rows", rich_help_panel=ZERO_SHOT, help="Rows to rank on, taken evenly. Default: 256."),
     ] = None,
+    validation: t.Validation = None,
+    validation_fraction: t.ValidationFraction = None,
+    s_min: t.SMin = None,
+    s_max: t.SMax = None,
+    s_max_start: t.SMaxStart = None,
+    ceiling_until: t.CeilingUntil = None,
+    budget_sampling: t.BudgetSampling = None,
+    alpha_max: t.AlphaMax = None,
+    gate_learning_rate: t.GateLearningRate = None,
+    distillation: t.Distillation = None,
+    epochs: t.Epochs = None,
+    max_steps: t.MaxSteps = None,
+    batch_size: t.BatchSize = None,
+    learning_rate: t.LearningRate = None,
+    seed: t.Seed = 0,
+    max_length: t.MaxLength = None,
+    precision: o.TrainingPrecision = "float32",
+    device: o.Device = "auto",
+    eval_steps: t.EvalSteps = None,
+    resume: t.Resume = False,
+    overwrite: t.Overwrite = False,
+    quiet: t.Quiet = False,
     data_folder: o.DataFolder = None,
     text_column: o.TextColumn = None,
     pair_column: o.PairColumn = None,
@@ -69,13 +94,36 @@ def run(
     delimiter: o.Delimiter = None,
 ) -> None:
     o.require_share(budget, None)
+    config = {"s_min": s_min, "s_max": s_max, "s_max_start": s_max_start, "ceiling_until": ceiling_until}
+    config |= {"budget_sampling": budget_sampling, "alpha_max": alpha_max, "distillation": distillation}
+    training: dict[str, Any] = {
+        "validation": validation,
+        "validation_fraction": validation_fraction,
+        "gate_learning_rate": gate_learning_rate,
+        "epochs": epochs,
+        "max_steps": max_steps,
+        "batch_size": batch_size,
+        "learning_rate": learning_rate,
+        "max_length": max_length,
+        "eval_steps": eval_steps,
+        "resume": resume,
+        "overwrite": overwrite,
+    }
+    trains = data is not None and not zero_shot
     if zero_shot and data is None:
         raise ValueError("--zero-shot ranks the heads on labelled rows: give them with --data FILE")
+    if data is None:
+        given: dict[str, Any] = {"--data-folder": data_folder, "--text-column": text_column}
+        given |= {"--pair-column": pair_column, "--label-column": label_column, "--unlabelled": unlabelled}
+        given |= {"--format": format, "--no-header": no_header, "--encoding": encoding}
+        o.refuse(given | {"--quoting": quoting, "--delimiter": delimiter}, "without --data")
     if not zero_shot:
-        given: dict[str, Any] = {"--data": data, "--budget": budget, "--rows": rows, "--data-folder": data_folder}
-        given |= {"--text-column": text_column, "--pair-column": pair_column, "--label-column": label_column}
-        given |= {"--unlabelled": unlabelled, "--format": format, "--no-header": no_header, "--encoding": encoding}
-        o.refuse(given | {"--quoting": quoting, "--delimiter": delimiter}, "without --zero-shot")
+        o.refuse({"--budget": budget, "--rows": rows}, "without --zero-shot")
+    if not trains:
+        named = {"--" + name.replace("_", "-"): value for name, value in (config | training).items()}
+        o.refuse(named, "without --data, on which budgets are trained" if data is None else "with --zero-shot")
+    if validation is not None:
+        o.refuse({"--validation-fraction": validation_fraction}, "with --validation")
     from .early import check_training_source
     from .libraries import quiet_libraries
 
@@ -85,10 +133,35 @@ def run(
             reading={"--format": format, "--no-header": no_header, "--encoding": encoding, "--quoting": quoting}
             | {"--delimiter": delimiter},
             columns={"--text-column": text_column, "--pair-column": pair_column, "--label-column": label_column},
-            validation=False,
+            validation=validation is not None,
             data_folder=data_folder,
         )
     quiet_libraries()
+    reading = o.reading_of(format=format, no_header=no_header, encoding=encoding, quoting=quoting, delimiter=delimiter)
+    if trains:
+        from ..conversion import budget_classifier
+        from .trained import report
+
+        result = budget_classifier(
+            model,
+            train=data,
+            output=output,
+            text_column=text_column or (),
+            pair_column=pair_column,
+            label_column=label_column,
+            reading=reading,
+            unlabelled=o.unlabelled_of(unlabelled),
+            data_folder=data_folder,
+            config={name: value for name, value in config.items() if value is not None},
+            seed=seed,
+            precision=precision,
+            device=device,
+            quiet=quiet,
+            **training,
+        )
+        if not quiet and os.environ.get("RANK", "0") == "0":
+            report(result)
+        return
     from tqdm.auto import tqdm
 
     from ..conversion import RowSource, ZeroShot, convert
@@ -100,16 +173,15 @@ def run(
         source = RowSource(
             data=data,
             columns=Columns(text=tuple(text_column or ()), pair=pair_column, label=label_column),
-            reading=o.reading_of(
-                format=format, no_header=no_header, encoding=encoding, quoting=quoting, delimiter=delimiter
-            ),
+            reading=reading,
             unlabelled=o.unlabelled_of(unlabelled),
             data_folder=data_folder,
         )
         asked = ZeroShot(source=source, budget=budget or ZERO_SHOT_BUDGET, most=RANKING_ROWS if rows is None else rows)
-    with tqdm(desc="Ranking heads", unit="row", leave=False, disable=not zero_shot) as bar:
-        result = convert(model, output=output, zero_shot=asked, progress=bar.update)
-    _report(result)
+    with tqdm(desc="Ranking heads", unit="row", leave=False, disable=quiet or not zero_shot) as bar:
+        converted = convert(model, output=output, zero_shot=asked, progress=bar.update)
+    if not quiet:
+        _report(converted)
 
 
 def _report(result: Conversion) -> None:

@@ -9,15 +9,17 @@ from typing import Annotated, Any
 import typer
 
 from . import options as o
+from . import training_options as t
+from .training_options import MODEL, OPTIMISATION
 
 NAME = "train"
 EXAMPLES = (
     "Examples:",
     "budgetformer train --train news.csv --output runs/news --preset tiny",
     "budgetformer train --train pairs.jsonl --text-column premise --pair-column hypothesis --output runs/nli",
+    "budgetformer train --from sentence-transformers/all-MiniLM-L6-v2 --train news.csv --output runs/minilm",
     "torchrun --nproc-per-node 2 -m budgetformer train --train ag_news --output runs/ag",
 )
-MODEL, OPTIMISATION = "Model", "Optimisation"
 
 
 def run(
@@ -30,14 +32,8 @@ def run(
         ),
     ],
     output: Annotated[Path, typer.Option("--output", metavar="DIR", help="The model folder to write.")],
-    validation: Annotated[
-        Path | None,
-        typer.Option("--validation", metavar="FILE", help="Default: rows set aside from the training data."),
-    ] = None,
-    validation_fraction: Annotated[
-        float | None,
-        typer.Option("--validation-fraction", metavar="X", help="Share of the rows to set aside. Default: 0.1."),
-    ] = None,
+    validation: t.Validation = None,
+    validation_fraction: t.ValidationFraction = None,
     data_folder: o.DataFolder = None,
     text_column: o.TextColumn = None,
     pair_column: o.PairColumn = None,
@@ -48,9 +44,16 @@ def run(
     encoding: o.Encoding = None,
     quoting: o.Quoting = None,
     delimiter: o.Delimiter = None,
+    from_model: t.From = None,
     preset: Annotated[
-        str, typer.Option("--preset", metavar="tiny|small|base|paper", rich_help_panel=MODEL, help="Size and defaults.")
-    ] = "small",
+        str | None,
+        typer.Option(
+            "--preset",
+            metavar="tiny|small|base|paper",
+            rich_help_panel=MODEL,
+            help="Size and defaults. Default: small.",
+        ),
+    ] = None,
     tokenizer: Annotated[
         str | None,
         typer.Option("--tokenizer", metavar="NAME|DIR", rich_help_panel=MODEL, help="Default: learn a vocabulary."),
@@ -59,9 +62,7 @@ def run(
         int | None,
         typer.Option("--vocab-size", metavar="N", rich_help_panel=MODEL, help="Word pieces at most. Default: 30522."),
     ] = None,
-    max_length: Annotated[
-        int, typer.Option("--max-length", metavar="N", rich_help_panel=MODEL, help="Tokens of a text; the rest is cut.")
-    ] = 256,
+    max_length: t.MaxLength = None,
     pooling: Annotated[
         str | None,
         typer.Option("--pooling", metavar="mean|first", rich_help_panel=MODEL, help="What the classifier reads."),
@@ -78,14 +79,10 @@ def run(
             "--selection", metavar="straight_through|soft", rich_help_panel=o.BUDGET, help="How heads are chosen."
         ),
     ] = None,
-    s_min: Annotated[
-        float | None,
-        typer.Option("--s-min", metavar="X", rich_help_panel=o.BUDGET, help="Least mean share of heads wanted."),
-    ] = None,
-    s_max: Annotated[
-        float | None,
-        typer.Option("--s-max", metavar="X", rich_help_panel=o.BUDGET, help="Largest mean share of heads wanted."),
-    ] = None,
+    s_min: t.SMin = None,
+    s_max: t.SMax = None,
+    s_max_start: t.SMaxStart = None,
+    ceiling_until: t.CeilingUntil = None,
     min_heads: Annotated[
         int | None,
         typer.Option("--min-heads", metavar="N", rich_help_panel=o.BUDGET, help="Heads at least; 0 lets a layer rest."),
@@ -94,39 +91,19 @@ def run(
         float | None,
         typer.Option("--budget-price", metavar="X", rich_help_panel=o.BUDGET, help="What all heads of a layer cost."),
     ] = None,
-    budget_sampling: Annotated[
-        float | None,
-        typer.Option(
-            "--budget-sampling",
-            metavar="X",
-            rich_help_panel=o.BUDGET,
-            help="Share of rows trained at a random number of heads.",
-        ),
-    ] = None,
-    alpha_max: Annotated[
-        float | None,
-        typer.Option(
-            "--alpha-max", metavar="X", rich_help_panel=o.BUDGET, help="Weight of the interval at the end of training."
-        ),
-    ] = None,
-    epochs: Annotated[
-        float | None, typer.Option("--epochs", metavar="X", rich_help_panel=OPTIMISATION, help="Default: the preset's.")
-    ] = None,
-    max_steps: Annotated[
-        int | None,
-        typer.Option("--max-steps", metavar="N", rich_help_panel=OPTIMISATION, help="Updates, instead of --epochs."),
-    ] = None,
-    batch_size: Annotated[
-        int | None,
-        typer.Option("--batch-size", metavar="N", rich_help_panel=OPTIMISATION, help="Rows per process and step."),
-    ] = None,
+    budget_sampling: t.BudgetSampling = None,
+    alpha_max: t.AlphaMax = None,
+    gate_learning_rate: t.GateLearningRate = None,
+    distillation: t.Distillation = None,
+    dense_share: t.DenseShare = None,
+    epochs: t.Epochs = None,
+    max_steps: t.MaxSteps = None,
+    batch_size: t.BatchSize = None,
     gradient_accumulation: Annotated[
         int,
         typer.Option("--gradient-accumulation", metavar="N", rich_help_panel=OPTIMISATION, help="Steps per update."),
     ] = 1,
-    learning_rate: Annotated[
-        float | None, typer.Option("--learning-rate", metavar="X", rich_help_panel=OPTIMISATION)
-    ] = None,
+    learning_rate: t.LearningRate = None,
     warmup: Annotated[
         float | None, typer.Option("--warmup", metavar="X", rich_help_panel=OPTIMISATION, help="Share of the updates.")
     ] = None,
@@ -146,7 +123,7 @@ def run(
     label_smoothing: Annotated[
         float, typer.Option("--label-smoothing", metavar="X", rich_help_panel=OPTIMISATION)
     ] = 0.0,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", rich_help_panel=OPTIMISATION)] = 0,
+    seed: t.Seed = 0,
     gradient_checkpointing: Annotated[
         bool,
         typer.Option(
@@ -159,44 +136,37 @@ def run(
         int | None,
         typer.Option("--logging-steps", metavar="N", rich_help_panel=o.RUNNING, help="Updates between log rows."),
     ] = None,
-    eval_steps: Annotated[
-        int | None,
-        typer.Option(
-            "--eval-steps",
-            metavar="N",
-            rich_help_panel=o.RUNNING,
-            help="Updates between evaluations. Default: an epoch.",
-        ),
-    ] = None,
+    eval_steps: t.EvalSteps = None,
     tensorboard: Annotated[
         Path | None, typer.Option("--tensorboard", metavar="DIR", rich_help_panel=o.RUNNING, help="Write logs there.")
     ] = None,
-    resume: Annotated[
-        bool,
-        typer.Option(
-            "--resume", metavar="", rich_help_panel=o.RUNNING, help="Go on from the newest checkpoint in --output."
-        ),
-    ] = False,
-    overwrite: Annotated[
-        bool,
-        typer.Option("--overwrite", metavar="", rich_help_panel=o.RUNNING, help="Replace an earlier run in --output."),
-    ] = False,
-    quiet: Annotated[
-        bool,
-        typer.Option("--quiet", metavar="", rich_help_panel=o.RUNNING, help="Say nothing but warnings and errors."),
-    ] = False,
+    resume: t.Resume = False,
+    overwrite: t.Overwrite = False,
+    quiet: t.Quiet = False,
 ) -> None:
     heads = {
         "selection": selection,
         "s_min": s_min,
         "s_max": s_max,
+        "s_max_start": s_max_start,
+        "ceiling_until": ceiling_until,
+        "distillation": distillation,
         "min_heads": min_heads,
         "budget_price": budget_price,
         "budget_sampling": budget_sampling,
         "alpha_max": alpha_max,
     }
     if dense:
-        o.refuse({_option(name): value for name, value in heads.items()}, "with --dense, which has no budgets")
+        of_gates = heads | {"gate_learning_rate": gate_learning_rate, "dense_share": dense_share}
+        o.refuse({_option(name): value for name, value in of_gates.items()}, "with --dense, which has no budgets")
+    if from_model is None:
+        o.refuse({"--distillation": distillation, "--dense-share": dense_share}, "without --from MODEL")
+        preset = preset or "small"
+    else:
+        o.refuse(
+            {"--preset": preset, "--tokenizer": tokenizer, "--vocab-size": vocab_size},
+            "with --from, which brings its own",
+        )
     if tokenizer is not None:
         o.refuse({"--vocab-size": vocab_size}, "with --tokenizer, which brings its vocabulary")
     if validation is not None:
@@ -207,7 +177,8 @@ def run(
     from .early import check_file, check_preset, check_training_source
     from .libraries import quiet_libraries
 
-    check_preset(preset)
+    if preset is not None:
+        check_preset(preset)
     weights = _weights(class_weights)
     named = check_training_source(
         train,
@@ -225,50 +196,57 @@ def run(
     if os.environ.get("RANK", "0") == "0" and not (resume and overwrite):
         check_run_folder(output, resume=resume, overwrite=overwrite)
     quiet_libraries()
-    from ..training import TrainingSettings
-    from ..training import run as run_training
-
     changes: dict[str, Any] = {name: value for name, value in heads.items() if value is not None}
     changes |= {"pooling": pooling} if pooling is not None else {}
     changes |= {"budgeted": False} if dense else {}
-    settings = TrainingSettings(
-        train=train[0] if named or len(train) == 1 else train,
-        output=output,
-        validation=validation,
-        text_column=text_column or (),
-        pair_column=pair_column,
-        label_column=label_column,
-        reading=described,
-        unlabelled=o.unlabelled_of(unlabelled),
-        data_folder=data_folder,
-        validation_fraction=0.1 if validation_fraction is None else validation_fraction,
-        preset=preset,
-        tokenizer=tokenizer,
-        vocab_size=30522 if vocab_size is None else vocab_size,
-        max_length=max_length,
-        config=changes,
-        epochs=epochs,
-        max_steps=max_steps,
-        batch_size=batch_size,
-        gradient_accumulation=gradient_accumulation,
-        learning_rate=learning_rate,
-        warmup=warmup,
-        weight_decay=weight_decay,
-        patience=patience,
-        class_weights=weights,
-        label_smoothing=label_smoothing,
-        seed=seed,
-        precision=precision,
-        gradient_checkpointing=gradient_checkpointing,
-        device=device,
-        logging_steps=logging_steps,
-        eval_steps=eval_steps,
-        resume=resume,
-        overwrite=overwrite,
-        tensorboard=tensorboard,
-        quiet=quiet,
-    )
-    result = run_training(settings)
+    settings: dict[str, Any] = {
+        "train": train[0] if named or len(train) == 1 else train,
+        "output": output,
+        "validation": validation,
+        "text_column": text_column or (),
+        "pair_column": pair_column,
+        "label_column": label_column,
+        "reading": described,
+        "unlabelled": o.unlabelled_of(unlabelled),
+        "data_folder": data_folder,
+        "validation_fraction": validation_fraction,
+        "preset": preset,
+        "tokenizer": tokenizer,
+        "vocab_size": vocab_size,
+        "max_length": max_length,
+        "config": changes,
+        "epochs": epochs,
+        "max_steps": max_steps,
+        "batch_size": batch_size,
+        "gradient_accumulation": gradient_accumulation,
+        "learning_rate": learning_rate,
+        "warmup": warmup,
+        "weight_decay": weight_decay,
+        "patience": patience,
+        "class_weights": weights,
+        "label_smoothing": label_smoothing,
+        "seed": seed,
+        "gate_learning_rate": gate_learning_rate,
+        "dense_share": dense_share,
+        "precision": precision,
+        "gradient_checkpointing": gradient_checkpointing,
+        "device": device,
+        "logging_steps": logging_steps,
+        "eval_steps": eval_steps,
+        "resume": resume,
+        "overwrite": overwrite,
+        "tensorboard": tensorboard,
+        "quiet": quiet,
+    }
+    told = {name: value for name, value in settings.items() if value is not None}
+    if from_model is None:
+        from ..training import train as train_preset
+
+        result = train_preset(**told)
+    else:
+        from ..conversion import train_from
+
+        result = train_from(from_model, **told)
     if not quiet and os.environ.get("RANK", "0") == "0":
         from .trained import report
 

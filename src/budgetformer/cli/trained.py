@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..configuration import BudgetFormerConfig
 from .tables import figures_table, show
 
 if TYPE_CHECKING:
@@ -24,5 +25,12 @@ def report(result: TrainingResult) -> None:
     show(figures_table(f"On the {result.validation_rows:,} validation rows", rows))
     if result.best_update is not None:
         print(f"The best state was chosen on these rows (update {result.best_update:,}): new rows may fare worse.")
+    if "mean_budget" in metrics:
+        config = BudgetFormerConfig.from_pretrained(output)
+        if config.fixed_budget is None and metrics["mean_budget"] > config.s_max + 0.01:
+            print(
+                f"note: the mean budget {metrics['mean_budget']:.3f} lies above the wanted {config.s_max:g}: train "
+                "longer, or with a larger --gate-learning-rate or --alpha-max"
+            )
     print(f"\nModel folder: {output}")
     print(f"Next: budgetformer evaluate {output} --data FILE (other rows), or budgetformer predict {output} 'a text'")

@@ -1,7 +1,8 @@
-"""Pretrained encoders and classifiers as BudgetFormers, and back: families, exact conversion, ranking of heads."""
+"""Pretrained encoders and classifiers as BudgetFormers, and back: exact conversion, ranking of heads, budgets."""
 
+from .budgeting import budget_classifier, train_from
 from .converting import Conversion, ZeroShot, convert
 from .export import to_transformers
 from .rows import RowSource
 
-__all__ = ["Conversion", "RowSource", "ZeroShot", "convert", "to_transformers"]
+__all__ = ["Conversion", "RowSource", "ZeroShot", "budget_classifier", "convert", "to_transformers", "train_from"]

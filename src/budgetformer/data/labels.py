@@ -120,6 +120,32 @@ def find_classes(
     )
 
 
+def check_classes(
+    train: datasets.Dataset,
+    names: Sequence[str],
+    *,
+    unlabelled: str | Sequence[str] | None = None,
+    source: str | Path,
+) -> None:
+    """Refuse training rows that do not have exactly the classes ``names`` of a model.
+
+    Raises DataError naming labels that are none of them, or classes without a row.
+    """
+    markers = model_markers(names, unlabelled)
+    counts = label_counts([train])
+    present = {value: n for value, n in counts.items() if value is not None and not is_unlabelled(value, markers)}
+    unknown = Counter({value: n for value, n in present.items() if value not in names})
+    if unknown:
+        raise DataError(_unknown(unknown, names, source))
+    absent = [_short(name) for name in names if name not in present]
+    if absent and present:
+        shown = ", ".join(absent[:5]) + (f" and {len(absent) - 5} more" if len(absent) > 5 else "")
+        raise DataError(
+            f"{source} has rows of {len(present)} of the classifier's {len(names)} classes, none of {shown}: it would "
+            "unlearn the others; add rows of every class"
+        )
+
+
 def encode_labels(
     dataset: datasets.Dataset,
     names: Sequence[str],

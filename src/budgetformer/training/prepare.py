@@ -19,12 +19,13 @@ from ..data.encoding import TextEncoder
 from ..data.errors import DataError
 from ..data.files import column_names
 from ..data.identity import file_identity
-from ..data.labels import encode_labels, find_classes
+from ..data.labels import check_classes, encode_labels, find_classes
 from ..data.loading import Texts, load
 from ..data.registry import is_named, load_named
 from ..data.splits import count_repeats, split_validation
 from ..data.vocabulary import train_tokenizer
 from .settings import TrainingSettings
+from .start import Start
 
 Say = Callable[[str], None]
 
@@ -54,10 +55,16 @@ class _Texts:
     sources: tuple[str, str]
 
 
-def prepare(settings: TrainingSettings, say: Say) -> PreparedData:
-    """Read, check, split and encode. Raises DataError with the file, row and value before any training."""
+def prepare(settings: TrainingSettings, say: Say, start: Start | None = None) -> PreparedData:
+    """Read, check, split and encode. Raises DataError with the file, row and value before any training.
+
+    With a ``start`` its tokenizer is used, and its classes where it has some.
+    """
     texts = _read(settings, say)
-    classes = find_classes(texts.train, unlabelled=settings.unlabelled, order=texts.class_names)
+    known = start.classes if start is not None else None
+    if known is not None:
+        check_classes(texts.train, known, unlabelled=settings.unlabelled, source=texts.sources[0])
+    classes = find_classes(texts.train, unlabelled=settings.unlabelled, order=known or texts.class_names)
     labelled = sum(classes.counts.values())
     if labelled >= 10 and len(classes.names) == labelled:
         raise DataError(
@@ -82,11 +89,16 @@ def prepare(settings: TrainingSettings, say: Say) -> PreparedData:
             raise DataError(f"{texts.sources[1]}: no row has a label, so nothing can be validated")
     for sentence in count_repeats({"training": train, "validation": validation}).sentences():
         say(f"note: {sentence}")
-    tokenizer = _tokenizer(settings, train, pairs=texts.columns.pair is not None, say=say)
+    if start is None:
+        tokenizer = _tokenizer(settings, train, pairs=texts.columns.pair is not None, say=say)
+        segments = texts.columns.pair is not None and settings.config.get("type_vocab_size", 2) > 1
+    else:
+        tokenizer, segments = start.tokenizer, start.segments
+        tokenizer.model_max_length = settings.max_length
     encoder = TextEncoder(
         tokenizer=tokenizer,
         max_length=settings.max_length,
-        uses_segments=texts.columns.pair is not None and settings.config.get("type_vocab_size", 2) > 1,
+        uses_segments=segments,
     )
     encoded = encode_dataset(train, encoder, progress=not settings.quiet)
     encoded_validation = encode_dataset(validation, encoder, progress=not settings.quiet)

@@ -23,10 +23,12 @@ from ..reporting.card import model_card
 from .checkpoints import newest_checkpoint
 from .folder import check_output, quiet_transformers, start_output, write_model_folder
 from .guards import Interrupted, Patience, Progress, StopOnSignal
+from .phases import Phases
 from .prepare import PreparedData, prepare
 from .record import keep_settings, training_record
 from .schedule import BudgetSchedule, TrainingWatch
 from .settings import TrainingSettings
+from .start import BudgetStart, Start
 from .trainer import BudgetTrainer, classification_metrics
 
 
@@ -59,8 +61,8 @@ def train(**settings: Any) -> TrainingResult:
     return run(TrainingSettings(**settings))
 
 
-def run(settings: TrainingSettings) -> TrainingResult:
-    """Train as ``settings`` say; see ``train``."""
+def run(settings: TrainingSettings, start: Start | None = None) -> TrainingResult:
+    """Train as ``settings`` say; see ``train``. With a ``start`` the run begins with a pretrained model."""
     started = time.perf_counter()
     settings = settings.resolved()
     output = Path(settings.output)
@@ -75,12 +77,16 @@ def run(settings: TrainingSettings) -> TrainingResult:
     else:
         checkpoint = newest_checkpoint(output) if settings.resume else None
     pick_device(settings.device)  # like the next line: refused before data are read
-    BudgetFormerConfig.preset(settings.preset, **({"max_position_embeddings": settings.max_length} | settings.config))
+    if start is None:
+        _check_scratch(settings)
     set_seed(settings.seed)
-    data = prepare(settings, say)
-    config = build_config(settings, data)
+    data = prepare(settings, say, start)
     set_seed(settings.seed)
-    model = BudgetFormerForSequenceClassification(config)
+    if start is None:
+        model = BudgetFormerForSequenceClassification(build_config(settings, data))
+    else:
+        model = start.model(task_fields(settings, data) | {"model_max_length": settings.max_length} | settings.config)
+    config = model.config
     if settings.gradient_checkpointing:
         # older versions of transformers know the second name only, newer ones warn about it
         enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
@@ -92,7 +98,10 @@ def run(settings: TrainingSettings) -> TrainingResult:
             check_output(output, resume=False, overwrite=settings.overwrite)  # another run may have come first
             start_output(output)
         arguments = training_arguments(settings, rows=len(data.train))
-        trainer = build_trainer(settings, model, arguments, data)
+        phases = Phases(settings.dense_share)
+        trainer = build_trainer(settings, model, arguments, data, phases)
+        if start is not None and config.budgeted:
+            trainer.add_callback(BudgetStart(start, trainer, output / CHECKPOINTS))
         keep_settings(output, settings, data, trainer, checkpoint=checkpoint, say=say)
         with StopOnSignal() as stop:
             trainer.add_callback(stop)
@@ -119,15 +128,32 @@ def run(settings: TrainingSettings) -> TrainingResult:
         return result
 
 
+def _check_scratch(settings: TrainingSettings) -> None:
+    """Refuse fields that cannot work, and settings for a pretrained model, before data are read."""
+    fields = {"max_position_embeddings": settings.max_length} | settings.config
+    config = BudgetFormerConfig.preset(settings.preset, **fields)
+    for name, value in (("dense_share", settings.dense_share), ("distillation", config.distillation)):
+        if value:
+            raise ValueError(f"{name} ({value}) needs a pretrained model to begin with; see docs/pretrained.md")
+    if settings.gate_learning_rate is not None and not config.budgeted:
+        raise ValueError("gate_learning_rate has no effect with full attention, which has no nets f and g")
+
+
 def build_config(settings: TrainingSettings, data: PreparedData) -> BudgetFormerConfig:
-    """The model's configuration for these settings and data."""
-    names = dict(enumerate(data.class_names))
-    pairs = data.columns.pair is not None
+    """The configuration of a new model for these settings and data."""
     fields: dict[str, Any] = {
         "vocab_size": max(len(data.tokenizer), max(data.tokenizer.get_vocab().values()) + 1),
         "max_position_embeddings": settings.max_length,
-        "type_vocab_size": 2 if pairs else 0,
+        "type_vocab_size": 2 if data.columns.pair is not None else 0,
         "pad_token_id": data.tokenizer.pad_token_id,
+    }
+    return BudgetFormerConfig.preset(settings.preset, **(fields | task_fields(settings, data) | settings.config))
+
+
+def task_fields(settings: TrainingSettings, data: PreparedData) -> dict[str, Any]:
+    """The fields that classes, columns and the weighing of classes settle."""
+    names = dict(enumerate(data.class_names))
+    return {
         "id2label": names,
         "label2id": {name: i for i, name in names.items()},
         "label_smoothing": settings.label_smoothing,
@@ -136,7 +162,6 @@ def build_config(settings: TrainingSettings, data: PreparedData) -> BudgetFormer
         "pair_column": data.columns.pair,
         "label_column": data.columns.label,
     }
-    return BudgetFormerConfig.preset(settings.preset, **(fields | settings.config))
 
 
 def class_weights(settings: TrainingSettings, data: PreparedData) -> list[float] | None:
@@ -205,6 +230,7 @@ def build_trainer(
     model: BudgetFormerForSequenceClassification,
     arguments: TrainingArguments,
     data: PreparedData,
+    phases: Phases | None = None,
 ) -> BudgetTrainer:
     """The Trainer with schedule, progress and early stopping."""
     trainer = BudgetTrainer(
@@ -215,9 +241,11 @@ def build_trainer(
         processing_class=data.tokenizer,
         data_collator=DataCollatorWithPadding(data.tokenizer),
         compute_metrics=classification_metrics,
+        phases=phases,
+        gate_learning_rate=settings.gate_learning_rate,
     )
     # First, so that loggers such as TensorBoard see what it adds to a log row.
-    trainer.callback_handler.callbacks.insert(0, BudgetSchedule() if model.config.budgeted else TrainingWatch())
+    trainer.callback_handler.callbacks.insert(0, BudgetSchedule(phases) if model.config.budgeted else TrainingWatch())
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(Progress(title=settings.title, quiet=settings.quiet))
     if settings.tensorboard is not None:

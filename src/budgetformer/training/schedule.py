@@ -9,6 +9,7 @@ from torch import nn
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from ..pretrained import BudgetFormerPreTrainedModel
+from .phases import Phases
 
 
 class NonFiniteError(ArithmeticError):
@@ -44,6 +45,7 @@ class BudgetSchedule(TrainingWatch):
     """Sets ``t/T`` before every update, from the real number of updates, in any ``transformers.Trainer``.
 
     T is ``state.max_steps``, which counts accumulation, ``max_steps``, resumed runs and several processes.
+    With ``phases`` a first part of the updates trains with all heads, and t/T counts those after it.
     A non-finite gradient stops the run before the optimizer sees it. Each log line of the Trainer gains the means
     since the last one: task, budget, price and entropy loss, τ, mean budget, and per layer budget, heads,
     entropy, effective heads (exp of the entropy) and distinct heads in use.
@@ -51,6 +53,9 @@ class BudgetSchedule(TrainingWatch):
     Example:
         >>> trainer = Trainer(model=model, args=args, train_dataset=rows, callbacks=[BudgetSchedule()])
     """
+
+    def __init__(self, phases: Phases | None = None) -> None:
+        self.phases = phases or Phases()
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -64,8 +69,10 @@ class BudgetSchedule(TrainingWatch):
     def on_step_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        progress = state.global_step / max(state.max_steps, 1)
-        budgetformer_in(kwargs["model"]).set_progress(min(progress, 1.0))
+        first = self.phases.first(state.max_steps)
+        progress = max(0, state.global_step - first) / max(state.max_steps - first, 1)
+        model = budgetformer_in(kwargs["model"])
+        model.set_progress(min(progress, 1.0), all_heads=state.global_step < first)
 
     def on_train_end(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any

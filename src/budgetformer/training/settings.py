@@ -52,6 +52,9 @@ class TrainingSettings:
     class_weights ("balanced" or one per class), label_smoothing, seed, precision ("float32" or "bf16" autocast),
     gradient_checkpointing, device.
 
+    Pretrained (docs/pretrained.md): start (the name of the model that the run begins with, told by who begins it),
+    dense_share (share of the updates with all heads, before the budgets), gate_learning_rate (of the nets f and g).
+
     Running: logging_steps and eval_steps in updates (None: chosen from the length of the run; every epoch), resume,
     overwrite, keep_best (False keeps the last state instead of the best one), tensorboard (a folder), quiet.
     """
@@ -83,6 +86,9 @@ class TrainingSettings:
     class_weights: str | Sequence[float] | None = None
     label_smoothing: float = 0.0
     seed: int = 0
+    start: str | None = None
+    dense_share: float = 0.0
+    gate_learning_rate: float | None = None
     precision: str = "float32"
     gradient_checkpointing: bool = False
     device: str = "auto"
@@ -101,7 +107,7 @@ class TrainingSettings:
         self._check()
 
     def _check(self) -> None:
-        for name in ("epochs", "learning_rate", "max_grad_norm"):
+        for name in ("epochs", "learning_rate", "gate_learning_rate", "max_grad_norm"):
             value = getattr(self, name)
             if value is not None and not (_number(value) and value > 0):
                 raise ValueError(f"{name} must be above 0, got {value!r}")
@@ -110,7 +116,7 @@ class TrainingSettings:
             least = 0 if name == "seed" else 1
             if value is not None and not (_number(value) and value == int(value) and value >= least):
                 raise ValueError(f"{name} must be a whole number, at least {least}, got {value!r}")
-        for name in ("warmup", "label_smoothing"):
+        for name in ("warmup", "label_smoothing", "dense_share"):
             value = getattr(self, name)
             if value is not None and not (_number(value) and 0 <= value < 1):
                 raise ValueError(f"{name} must lie in [0, 1), got {value!r}")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
+from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 from transformers import EvalPrediction, Trainer
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import ExportableState
@@ -20,9 +22,10 @@ from ..attention import AttentionOutput, budgeted_layers
 from ..configuration import IGNORED
 from ..metering.scores import scores
 from .order import EpochOrder
+from .phases import Phases
 
 VIOLATION = 1.0
-"""What the score of a checkpoint loses when its mean budget lies outside ``[s_min, s_max]``."""
+"""What the score of a checkpoint loses when its mean budget leaves ``[s_min, s_max]``; twice before budgets begin."""
 
 
 class CheckpointError(OSError):
@@ -37,7 +40,65 @@ class BudgetTrainer(Trainer):
     that. No pickled arguments are written. Evaluation adds ``eval_mean_heads``, ``eval_mean_budget`` and the
     heads per layer, and ``eval_score`` by which the best checkpoint is chosen: accuracy, minus ``VIOLATION`` when
     the mean budget leaves the interval by more than one percentage point, ties broken by the loss.
+
+    ``phases``: the learning rates fall to 0 in each of them. ``gate_learning_rate``: that of the nets f and g, None: as
+    for the rest. ``teacher``: from when it is set, its logits with all heads join the training batches.
     """
+
+    optimizer: Any
+    lr_scheduler: Any
+
+    def __init__(
+        self, *args: Any, phases: Phases | None = None, gate_learning_rate: float | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.phases = phases or Phases()
+        self.gate_learning_rate = gate_learning_rate
+        self.teacher: nn.Module | None = None
+
+    def compute_loss(self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """As in ``Trainer``, with the teacher's logits in training."""
+        if self.teacher is not None and model.training:
+            with torch.no_grad():
+                known = {name: value for name, value in inputs.items() if name != "labels"}
+                inputs = {**inputs, "teacher_logits": self.teacher(**known, budget=1.0).logits}
+        return super().compute_loss(model, inputs, *args, **kwargs)
+
+    def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
+        """As in ``Trainer``, with groups of their own for f and g when these have another learning rate."""
+        if self.optimizer is not None or self.gate_learning_rate is None:
+            return super().create_optimizer(model)
+        trained = self.model if model is None else model
+        decaying = set(self.get_decay_parameter_names(trained))
+        groups: dict[tuple[bool, bool], list[nn.Parameter]] = {}
+        for name, parameter in trained.named_parameters():
+            if parameter.requires_grad:
+                groups.setdefault((is_of_gates(name), name in decaying), []).append(parameter)
+        kind, options = self.get_optimizer_cls_and_kwargs(self.args, trained)
+        described = [
+            {
+                "params": parameters,
+                "weight_decay": self.args.weight_decay if decays else 0.0,
+                "lr": self.gate_learning_rate if of_gates else self.args.learning_rate,
+            }
+            for (of_gates, decays), parameters in groups.items()
+        ]
+        self.optimizer = kind(described, **options)
+        return self.optimizer
+
+    def create_scheduler(self, num_training_steps: int, optimizer: torch.optim.Optimizer | None = None) -> LRScheduler:
+        """As in ``Trainer``, once for each phase."""
+        if self.lr_scheduler is None and self.phases.dense_share > 0:
+            optimizer = self.optimizer if optimizer is None else optimizer
+            rate = partial(self.phases.rate, updates=num_training_steps, warmup=self.warmup_share)
+            self.lr_scheduler = LambdaLR(optimizer, rate)
+            self._created_lr_scheduler = True
+        return super().create_scheduler(num_training_steps, optimizer)
+
+    @property
+    def warmup_share(self) -> float:
+        """Share of the updates in which learning rates rise."""
+        return float(self.args.warmup_steps) if self.args.warmup_steps < 1 else 0.0
 
     def _get_train_sampler(self, train_dataset: Any = None) -> EpochOrder:
         return EpochOrder(
@@ -116,9 +177,14 @@ class BudgetTrainer(Trainer):
                 and config.fixed_budget is None
                 and not config.s_min - 0.01 <= budget <= config.s_max + 0.01
             ):
-                score -= VIOLATION
+                score -= VIOLATION * (1 + self.model.all_heads)
             metrics[f"{metric_key_prefix}_score"] = score
         return output
+
+
+def is_of_gates(name: str) -> bool:
+    """Whether a parameter of this name belongs to a net f or g."""
+    return ".budget_net." in name or ".relevance_net." in name
 
 
 class HeadRecorder:

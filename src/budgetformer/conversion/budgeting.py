@@ -1,0 +1,160 @@
+"""Train a pretrained model's budgets: from an encoder or classifier to a BudgetFormer that needs few of its heads.
+
+The gates start open, the heads are ranked by measured importance, the upper end of the budget's interval comes down
+from 1, noise is small, and the model of before teaches. docs/pretrained.md says why, and what was measured.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import datasets
+import torch
+from accelerate.utils import broadcast
+from safetensors.torch import save_file
+from torch import Tensor
+
+from ..data.encoding import Encoded
+from ..modeling import BudgetFormerForSequenceClassification
+from ..training import TrainingResult, TrainingSettings
+from ..training import run as run_training
+from ..training.start import Start
+from .architecture import build, target_fields
+from .converting import RANKING_ROWS
+from .folder import UNREAD
+from .gates import lower_budgets, rank_heads
+from .importance import head_importance
+from .source import Source, load_source
+
+BUDGET_BIAS = 3.0
+"""Last bias of f where budgets begin: s = 0.95, high enough to keep nearly all heads and low enough for a gradient."""
+BUDGET_WEIGHT = 20.0
+"""Weight of the budget loss, shared by the layers."""
+GATE_FACTOR = 20.0
+"""Learning rate of f and g over that of the encoder."""
+METHOD: dict[str, Any] = {
+    "sigma_max": 0.1,
+    "s_min": 0.08,
+    "s_max": 0.3,
+    "s_max_start": 1.0,
+    "ceiling_until": 0.6,
+    "distillation": 1.0,
+}
+"""Fields of the configuration that a warm start changes; what a prototype on SNLI found to keep accuracy."""
+OPTIMISATION: dict[str, Any] = {"learning_rate": 1e-4, "batch_size": 32}
+LONGEST_TEXT = 256
+"""Tokens of a text at most, unless more are asked for."""
+CLASSIFIER_EPOCHS = 2.0
+WHOLE_EPOCHS, DENSE_SHARE = 3.0, 1 / 3
+
+
+def budget_classifier(model: str | Path, **settings: Any) -> TrainingResult:
+    """Train the budgets of an existing classifier on labelled rows and write a BudgetFormer folder.
+
+    The keyword arguments are those of ``TrainingSettings``, ``train`` (labels as the classifier calls them) and
+    ``output`` at least; ``config`` takes further fields such as ``s_max`` or ``distillation``. The classifier itself is
+    the teacher. Raises ValueError in one line, before anything is written, for a model or data that do not fit.
+
+    Example:
+        >>> budget_classifier("my-classifier", train="news.csv", output="runs/cheap", epochs=2)
+    """
+    source = load_source(str(model))
+    if not source.classifier:
+        raise ValueError(
+            f"{source.place.name} is an encoder without labels, so it is no classifier yet: fine-tune it and train its "
+            "budgets in one run with `budgetformer train --from`"
+        )
+    return _run(source, {"epochs": CLASSIFIER_EPOCHS, "title": "Budgets"}, settings)
+
+
+def train_from(model: str | Path, **settings: Any) -> TrainingResult:
+    """Fine-tune a pretrained encoder or classifier with all heads, then train its budgets, in one run.
+
+    As ``budget_classifier``; ``dense_share`` of the updates (a third) are for the first phase, whose result teaches the
+    second. An encoder gets a new classifier for the classes of the training rows; a classifier keeps its own.
+
+    Example:
+        >>> train_from("sentence-transformers/all-MiniLM-L6-v2", train="news.csv", output="runs/news")
+    """
+    return _run(load_source(str(model)), {"epochs": WHOLE_EPOCHS, "dense_share": DENSE_SHARE}, settings)
+
+
+def _run(source: Source, defaults: dict[str, Any], asked: dict[str, Any]) -> TrainingResult:
+    told = {name: value for name, value in asked.items() if value is not None}
+    settings = TrainingSettings(**_filled(source, defaults, told))
+    unread: dict[str, Tensor] = {}
+    result = run_training(settings, start_of(source, unread))
+    if unread and os.environ.get("RANK", "0") == "0":
+        save_file({name: tensor.contiguous() for name, tensor in unread.items()}, result.output / UNREAD)
+    return result
+
+
+def _filled(source: Source, defaults: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+    """The settings that were told, on top of those of a warm start. Raises ValueError for those it cannot have."""
+    config = dict(told.pop("config", {}))
+    for name in ("preset", "tokenizer", "vocab_size"):
+        if name in told:
+            raise ValueError(f"{name} has no effect with a pretrained model, which brings its own; leave it out")
+    if config.get("selection", "straight_through") != "straight_through":
+        raise ValueError(
+            f"selection must be straight_through with a pretrained model, got {config['selection']!r}: other gates "
+            "would rescale its heads"
+        )
+    fields = target_fields(source)
+    limit = fields.get("model_max_length") or fields["max_position_embeddings"]
+    length = told.setdefault("max_length", min(LONGEST_TEXT, limit))
+    if length > limit:
+        raise ValueError(f"max_length must be at most {limit}, the limit of {source.place.name}, got {length}")
+    weight = BUDGET_WEIGHT / max(fields["num_hidden_layers"], 1)
+    if "max_steps" in told:
+        defaults = {name: value for name, value in defaults.items() if name != "epochs"}
+    if config.get("budgeted", True):
+        config = METHOD | {"alpha_base": min(weight, config.get("alpha_max", weight)), "alpha_max": weight} | config
+        rate = told.get("learning_rate", OPTIMISATION["learning_rate"])
+        told.setdefault("gate_learning_rate", GATE_FACTOR * rate)
+    else:
+        for name in ("dense_share", "gate_learning_rate"):
+            if name in told:
+                raise ValueError(f"{name} has no effect with full attention; leave it out")
+        defaults = {name: value for name, value in defaults.items() if name != "dense_share"}
+    return OPTIMISATION | defaults | told | {"config": config, "start": source.place.name}
+
+
+def start_of(source: Source, unread: dict[str, Tensor]) -> Start:
+    """What a run needs of a source; ``unread`` is filled with the tensors that the new model does not read."""
+    own = source.config.id2label if source.classifier else None
+
+    def model(changes: dict[str, Any]) -> BudgetFormerForSequenceClassification:
+        made, left = build(source, changes)
+        if isinstance(made, BudgetFormerForSequenceClassification):
+            unread.update(left)
+            return made
+        classifier = BudgetFormerForSequenceClassification(made.config)
+        classifier.budgetformer.load_state_dict(made.state_dict())
+        return classifier
+
+    return Start(
+        tokenizer=source.tokenizer,
+        classes=None if own is None else tuple(str(own[i]) for i in sorted(own)),
+        segments=target_fields(source)["type_vocab_size"] > 1,
+        model=model,
+        begin_budgets=begin_budgets,
+    )
+
+
+def begin_budgets(model: BudgetFormerForSequenceClassification, rows: datasets.Dataset) -> None:
+    """Rank the heads of every layer on some of the encoded ``rows``, and lower the budgets to ``BUDGET_BIAS``."""
+    picked = range(0, len(rows), max(1, len(rows) // RANKING_ROWS))[:RANKING_ROWS]
+    some = rows.select(picked).to_dict()
+    none = (False,) * len(picked)
+    encoded = Encoded(
+        input_ids=some["input_ids"], token_type_ids=some.get("token_type_ids"), truncated=none, empty=none
+    )
+    importance_LH = head_importance(model, encoded, some["labels"])
+    if torch.distributed.is_initialized():  # rounding may differ between processes, and the ranking must not
+        importance_LH = broadcast(importance_LH.to(model.device)).cpu()
+    rank_heads(model, importance_LH)
+    if model.config.fixed_budget is None:
+        lower_budgets(model, BUDGET_BIAS)
