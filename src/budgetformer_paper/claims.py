@@ -143,7 +143,8 @@ def _share_kept(changed: Summary, whole: Summary) -> float:
 
 def _figures(first: Summary, second: Summary) -> str:
     lead, chance = _lead(first, second)
-    return f"{first.what} {first.accuracy:.4f}, {second.what} {second.accuracy:.4f}: {lead:+.4f} (by chance ± {chance:.4f})"
+    both = f"{first.what} {first.accuracy:.4f}, {second.what} {second.accuracy:.4f}"
+    return f"{both}: {lead:+.4f} (by chance ± {chance:.4f})"
 
 
 def _verdict(claim: str, data: str, answer: str, why: str) -> Verdict:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -19,7 +20,7 @@ from budgetformer.metering.memory import MemoryMeter
 from budgetformer.reporting.results import append_row, environment, read_rows
 from budgetformer.training import NonFiniteError, TrainingSettings
 from budgetformer.training import run as run_training
-from budgetformer.training.checkpoints import newest_checkpoint
+from budgetformer.training.checkpoints import CHECKPOINTS, newest_checkpoint
 
 from .measure import Measured, curves, measure, measure_tfidf, with_seed
 from .recipe import Recipe
@@ -68,12 +69,15 @@ class Outcome:
 def plan(recipes: Iterable[Recipe], *, seeds: int, running: Running) -> list[Planned]:
     """All rows in order, seed by seed; a model that several rows share is trained for the first of them.
 
+    The expected time is that of the row with another seed where there is one.
+
     Raises ValueError for seeds below 1 or results that cannot be read.
     """
     if seeds < 1:
         raise ValueError(f"seeds must be at least 1, got {seeds}")
     rows = read_rows(running.results) if running.results.is_file() else []
     there = {(row.get("recipe"), row.get("scale"), row.get("seed"), row.get("digest")) for row in rows}
+    took = {(row.get("recipe"), row.get("scale"), row.get("digest")): row.get("seconds") for row in rows}
     trained: set[Path] = set()
     planned = []
     for seed in range(seeds):
@@ -81,7 +85,8 @@ def plan(recipes: Iterable[Recipe], *, seeds: int, running: Running) -> list[Pla
             done = (recipe.label, recipe.scale, seed, recipe.row_digest()) in there
             folder = model_folder(recipe, seed, running)
             trains = not done and recipe.training is not None and folder not in trained and not is_trained(folder)
-            seconds = 0.0 if done else expected_seconds(recipe, train=trains)
+            measured = took.get((recipe.label, recipe.scale, recipe.row_digest()))
+            seconds = 0.0 if done else measured or expected_seconds(recipe, train=trains)
             trained |= {folder} if trains else set()
             planned.append(Planned(recipe=recipe, seed=seed, done=done, trains=trains, seconds=seconds))
     return planned
@@ -175,6 +180,12 @@ def train(recipe: Recipe, drawn: Drawn, folder: Path, running: Running) -> None:
         "peak_device_memory": meter.device.bytes,
     }
     (folder / NOTES).write_text(json.dumps(notes), encoding="utf-8")
+    drop_checkpoints(folder)
+
+
+def drop_checkpoints(folder: Path) -> None:
+    """Remove what only an unfinished run needs: at the paper's scale more than a gigabyte for each model."""
+    shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
 
 
 def training_figures(folder: Path) -> dict[str, Any]:

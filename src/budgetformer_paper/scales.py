@@ -70,7 +70,7 @@ SMOKE = Sizes(
     macs_per_second=1e9,
     start_seconds=1,
 )
-GPU_MACS_PER_SECOND, GPU_START_SECONDS = 1e13, 120.0
+GPU_MACS_PER_SECOND, GPU_START_SECONDS, GPU_SECONDS_PER_UPDATE = 1e13, 120.0, 0.02
 
 
 def paper(recipe: Recipe) -> Recipe:
@@ -144,7 +144,8 @@ def _scaled(recipe: Recipe, sizes: Sizes) -> Recipe:
 
 
 def expected_seconds(recipe: Recipe, *, train: bool = True) -> float:
-    """About how long a row takes: multiply-adds in closed form over a guessed speed (of a GPU at the paper's scale).
+    """About how long a row takes: multiply-adds in closed form over a guessed speed (of a GPU at the paper's scale,
+    where small batches wait for the machine between updates).
 
     ``train=False``: the model is there already, or another row trains it.
     """
@@ -159,4 +160,6 @@ def expected_seconds(recipe: Recipe, *, train: bool = True) -> float:
     settings = recipe.training.resolved()
     per_text = float(dense_macs(recipe.model_config(), settings.max_length)[0])
     seen = train_rows * (settings.epochs or 1) * TRAINING_FACTOR if train else 0
-    return (start if train else start / 10) + per_text * (seen + test_rows) / speed
+    updates = 0 if sizes else seen / TRAINING_FACTOR / (settings.batch_size or 1)
+    waiting = (start if train else start / 10) + updates * GPU_SECONDS_PER_UPDATE
+    return waiting + per_text * (seen + test_rows) / speed

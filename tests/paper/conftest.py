@@ -11,7 +11,7 @@ import pytest
 from budgetformer.data.registry import SOURCES
 from budgetformer_paper.run import Running
 
-WORDS = "river stone lamp green seven window paper cloud engine salt copper garden".split()
+WORDS = ["river", "stone", "lamp", "green", "seven", "window", "paper", "cloud", "engine", "salt", "copper", "garden"]
 
 
 def write_set(folder: Path, name: str, *, train: int, test: int, validation: int = 0) -> None:

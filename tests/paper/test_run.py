@@ -70,6 +70,7 @@ def test_one_model_answers_several_questions(running: Running) -> None:
     assert all(heads == int(heads) >= 1 for heads in static["heads_per_layer"])
     assert static["paper_macs"] is None
     assert half["curves"] == learned["curves"]
+    assert not list(running.work.rglob("checkpoint-*"))
 
 
 def test_a_fixed_budget_is_trained_and_costs_what_it_says(running: Running) -> None:
@@ -84,6 +85,8 @@ def test_finished_rows_are_skipped_and_further_seeds_are_added(running: Running)
     more = reproduce(recipes, seeds=2, running=running)
     assert (more.written, more.skipped) == (1, 1)
     assert [row["seed"] for row in read_rows(running.results)] == [0, 1]
+    (*_, third) = plan(recipes, seeds=3, running=running)
+    assert third.seconds == read_rows(running.results)[1]["seconds"]
 
 
 def test_a_changed_recipe_is_run_anew(running: Running) -> None:
@@ -97,6 +100,7 @@ def test_a_changed_recipe_is_run_anew(running: Running) -> None:
 
 
 def test_a_broken_run_goes_on_from_its_checkpoint(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "drop_checkpoints", lambda folder: None)
     (recipe,) = smoked(table2_budgetformer("imdb"))
     assert recipe.training is not None
     recipe = replace(recipe, training=replace(recipe.training, epochs=2))
@@ -145,9 +149,7 @@ def test_missing_data_end_it_before_anything_is_written(running: Running, tmp_pa
 
 
 def test_budgets_of_every_test_row_are_written_on_request(running: Running, tmp_path: Path) -> None:
-    reproduce(
-        smoked(table2_budgetformer("imdb")), seeds=1, running=replace(running, keep_budgets=tmp_path / "budgets")
-    )
+    reproduce(smoked(table2_budgetformer("imdb")), seeds=1, running=replace(running, keep_budgets=tmp_path / "budgets"))
     (file,) = (tmp_path / "budgets").iterdir()
     header, *lines = file.read_text().splitlines()
     assert (file.name, header, len(lines)) == ("table2-imdb-budgetformer-smoke-seed0.csv", "layer0,layer1", 32)
