@@ -70,6 +70,8 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
         layout = TokenLayout(mask_BN, packed=path.PACKED, execution=path.NAME)
         x = self.embeddings.project(layout.pack(x) if layout.packed else x)
         own_B = None
+        if policy is None and self.config.head_choice == "random":
+            policy = method.random_policy()
         if policy is None and self.training and self.config.budgeted and self.config.budget_sampling > 0:
             sampled_B = self._sampled_budgets(len(input_ids), input_ids.device)
             policy, own_B = method.sampled_policy(sampled_B), sampled_B.isnan()

@@ -111,11 +111,13 @@ def _table3(by: dict[tuple[str, str], Summary], data: str) -> Iterator[Verdict]:
 
 
 def _table4(by: dict[tuple[str, str], Summary], data: str) -> Iterator[Verdict]:
-    learned, random = by.get(("table4", "learned")), by.get(("table4", "random"))
-    if learned and random:
-        share = _share_kept(random, learned)
-        why = f"{share:.0%} of the lead over chance is left (held below 50 %); {_figures(learned, random)}"
-        yield _verdict("random heads collapse", data, HELD if share < 0.5 else FAILED, why)
+    learned = by.get(("table4", "learned"))
+    for variant, when in (("random", "at evaluation"), ("random-trained", "in training too")):
+        random = by.get(("table4", variant))
+        if learned and random:
+            share = _share_kept(random, learned)
+            why = f"{share:.0%} of the lead over chance is left (held below 50 %); {_figures(learned, random)}"
+            yield _verdict(f"random heads collapse, {when}", data, HELD if share < 0.5 else FAILED, why)
 
 
 def _budgets_fall(claim: str, ordered: Sequence[Summary], data: str) -> Iterator[Verdict]:
