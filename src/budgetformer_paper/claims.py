@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from budgetformer.reporting.tables import Table
 
+from .claims_of_figures import classes_and_layers, difficulty_rises
 from .recipes import SHAPES, SHARES
 from .summary import Summary
+from .verdict import FAILED, HELD, OPEN, Verdict
 
-HELD, FAILED, OPEN = "held", "failed", "not decided"
 CURVES_AGREE = 0.05
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """One claim on one data set: ``answer`` is "held", "failed" or "not decided", ``why`` has the figures."""
-
-    claim: str
-    data: str
-    answer: str
-    why: str
+"""How far the budgets of training and validation may end apart."""
 
 
 def verdicts(found: Sequence[Summary]) -> list[Verdict]:
@@ -54,6 +45,10 @@ def _of_data(found: Sequence[Summary], data: str) -> Iterator[Verdict]:
     yield from _table2(by, data)
     yield from _table3(by, data)
     yield from _table4(by, data)
+    if ("figure2", "difficulty") in by:
+        yield from difficulty_rises(by["figure2", "difficulty"])
+    if ("figure3", "classes") in by:
+        yield from classes_and_layers(by["figure3", "classes"])
     sizes = [by["table5", f"{L}L-{H}H"] for L, H in SHAPES if ("table5", f"{L}L-{H}H") in by]
     yield from _budgets_fall("larger models use smaller budgets", sizes, data)
     shares = [by["table6", f"{share:.0%}"] for share in SHARES if ("table6", f"{share:.0%}") in by]

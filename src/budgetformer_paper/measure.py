@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,11 +20,12 @@ from budgetformer.metering.carbon import EnergyMeter, paper_grams
 from budgetformer.metering.macs import paper_macs
 from budgetformer.reporting.intervals import wilson
 
+from .groups import by_class, by_difficulty
 from .recipe import Ask, Recipe
 from .rows import Drawn
 
-SAMPLE = 256
-"""Test rows on which the entropy of the relevance is measured."""
+SAMPLE = 1024
+"""Test rows, taken evenly, on which the entropy of the relevance is measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,9 +36,9 @@ class Measured:
     budgets_RL: np.ndarray | None
 
 
-def measure(recipe: Recipe, model: Path, drawn: Drawn, *, seed: int, device: str, quiet: bool) -> Measured:
-    """Ask the model in the folder ``model`` on the test rows."""
-    classifier = Classifier.from_pretrained(model, device=device)
+def measure(recipe: Recipe, models: Sequence[Path], drawn: Drawn, *, seed: int, device: str, quiet: bool) -> Measured:
+    """Ask the model in the first of the folders ``models`` on the test rows; the second is that of its twin."""
+    classifier = Classifier.from_pretrained(models[0], device=device)
     test = labelled(drawn, "test", classifier.labels)
     ask = recipe.ask
     if ask.min_heads is not None:
@@ -56,7 +58,8 @@ def measure(recipe: Recipe, model: Path, drawn: Drawn, *, seed: int, device: str
             **{name: figures[name] for name in ("mean_budget", "mean_heads", "heads_per_layer", "macs", "macs_dense")},
             **{name: figures[name] for name in ("truncated", "texts_per_second", "execution", "precision")},
             **in_the_papers_accounting(classifier.config, rows, figures["mean_budget"]),
-            "effective_heads_per_layer": effective_heads(classifier, test),
+            **of_heads(classifier, test, None if found.heads is None else found.heads.budget_RL),
+            **(of_difficulty(found, models[1], test, device=device) if ask.difficulty else {}),
             "evaluation_seconds": round(figures["seconds"], 3),
             "energy": meter.energy.row(rows),
         },
@@ -129,14 +132,34 @@ def _with_budget(policy: Any, budget: float) -> Any:
     return apply
 
 
-def effective_heads(classifier: Classifier, test: datasets.Dataset) -> list[float] | None:
-    """exp of the entropy of the relevance, by layer, mean over the first test rows; None with full attention."""
-    if not classifier.config.budgeted:
-        return None
-    answers = classifier.stream(inputs_of(test, np.arange(min(SAMPLE, len(test)))), details=True)
+def of_heads(classifier: Classifier, test: datasets.Dataset, budget_RL: np.ndarray | None) -> dict[str, Any]:
+    """Effective heads by layer (exp of the entropy of the relevance, mean over rows taken evenly), and by class the
+    learned budgets and the entropy; None with full attention."""
+    if budget_RL is None:
+        return {"effective_heads_per_layer": None}
+    truth_R = np.asarray(test.with_format("numpy")["label"])
+    places = np.unique(np.linspace(0, len(test) - 1, min(SAMPLE, len(test))).astype(int))
+    answers = classifier.stream(inputs_of(test, places), details=True)
     relevance_BLH = np.stack([answer.relevance for answer in answers if answer.relevance is not None])
     entropy_BL = -(relevance_BLH * np.log(np.clip(relevance_BLH, 1e-30, None))).sum(axis=-1)
-    return np.exp(entropy_BL).mean(axis=0).tolist()
+    return {
+        "effective_heads_per_layer": np.exp(entropy_BL).mean(axis=0).tolist(),
+        "budget_by_class": by_class(budget_RL, truth_R, classifier.labels),
+        "entropy_by_class": by_class(entropy_BL, truth_R[places], classifier.labels),
+    }
+
+
+def of_difficulty(found: Evaluation, twin: Path, test: datasets.Dataset, *, device: str) -> dict[str, Any]:
+    """Budgets of simple and hard rows, by the loss of the twin and by what can be seen of the text."""
+    assert found.heads is not None, "difficulty is asked of a model with budgets"
+    dense = Classifier.from_pretrained(twin, device=device)
+    names = [dense.labels[label] for label in test["label"]]
+    answers = dense.stream(inputs_of(test, np.arange(len(test))))
+    loss_R = -np.log([max(answer.scores[name], 1e-30) for answer, name in zip(answers, names, strict=True)])
+    texts = list(test["text"])
+    if "pair" in test.features:
+        texts = [f"{a} {b}" for a, b in zip(texts, test["pair"], strict=True)]
+    return {"budget_by_difficulty": by_difficulty(found.heads.budget_RL.mean(axis=1), loss_R, texts)}
 
 
 def curves(history: list[dict[str, Any]], *, most: int = 60) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from budgetformer.configuration import BudgetFormerConfig
@@ -55,13 +55,15 @@ class Ask:
     ``budget`` in place of the learned one; ``rescale_gates`` puts it into the gates of soft selection as well;
     ``min_heads`` in place of the trained one; ``heads`` says which: "learned", "random" (the relevance of the input,
     permuted) or "static" (one ranking for all inputs, by the mean relevance on the validation rows, and for all inputs
-    the number of heads that the layer keeps there on average).
+    the number of heads that the layer keeps there on average). ``difficulty``: the budgets of simple and hard rows,
+    for which the full-attention twin is trained too.
     """
 
     budget: float | None = None
     rescale_gates: bool = False
     min_heads: int | None = None
     heads: str = "learned"
+    difficulty: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +113,15 @@ class Recipe:
         """Names the row: training and question, without the seed."""
         said = {"data": asdict(self.data), "training": self.settings(), "ask": asdict(self.ask)}
         return digest(said)
+
+    def trainings(self) -> list[Recipe]:
+        """What has to be trained for the row: nothing, the model, or its full-attention twin as well."""
+        if self.training is None:
+            return []
+        if not self.ask.difficulty:
+            return [self]
+        twin = replace(self.training, config=self.training.config | {"budgeted": False})
+        return [self, replace(self, training=twin)]
 
     def model_config(self) -> BudgetFormerConfig:
         """The model's configuration before the data are known (vocabulary and classes are those of the settings)."""

@@ -83,12 +83,13 @@ def plan(recipes: Iterable[Recipe], *, seeds: int, running: Running) -> list[Pla
     for seed in range(seeds):
         for recipe in recipes:
             done = (recipe.label, recipe.scale, seed, recipe.row_digest()) in there
-            folder = model_folder(recipe, seed, running)
-            trains = not done and recipe.training is not None and folder not in trained and not is_trained(folder)
+            folders = {model_folder(needed, seed, running): needed for needed in recipe.trainings()}
+            missing = [] if done else [f for f in folders if f not in trained and not is_trained(f)]
+            guess = sum(expected_seconds(needed, train=f in missing) for f, needed in folders.items())
             measured = took.get((recipe.label, recipe.scale, recipe.row_digest()))
-            seconds = 0.0 if done else measured or expected_seconds(recipe, train=trains)
-            trained |= {folder} if trains else set()
-            planned.append(Planned(recipe=recipe, seed=seed, done=done, trains=trains, seconds=seconds))
+            seconds = 0.0 if done else measured or guess or expected_seconds(recipe)
+            trained |= set(missing)
+            planned.append(Planned(recipe=recipe, seed=seed, done=done, trains=bool(missing), seconds=seconds))
     return planned
 
 
@@ -126,11 +127,12 @@ def run_row(recipe: Recipe, *, seed: int, running: Running) -> None:
     if recipe.training is None:
         measured, of_training = measure_tfidf(drawn, seed=seed), {}
     else:
-        folder = model_folder(recipe, seed, running)
-        if not is_trained(folder):
-            train(recipe, drawn, folder, running)
-        measured = measure(recipe, folder, drawn, seed=seed, device=running.device, quiet=running.quiet)
-        of_training = training_figures(folder)
+        folders = [model_folder(needed, seed, running) for needed in recipe.trainings()]
+        for needed, folder in zip(recipe.trainings(), folders, strict=True):
+            if not is_trained(folder):
+                train(needed, drawn, folder, running)
+        measured = measure(recipe, folders, drawn, seed=seed, device=running.device, quiet=running.quiet)
+        of_training = training_figures(folders[0])
     append_row(
         running.results,
         {

@@ -37,10 +37,14 @@ COLUMNS = (
 
 
 def tables(found: Sequence[Summary]) -> list[Table]:
-    """All tables for which there are rows, by experiment and then by scale; no table has rows of two scales."""
+    """All tables for which there are rows, by experiment and then by scale; no table has rows of two scales.
+
+    Rows of figures are left out: ``figures`` draws them.
+    """
     order = {name: place for place, name in enumerate(TITLES)}
-    kinds = sorted({(s.experiment, s.scale) for s in found}, key=lambda kind: (order.get(kind[0], 99), kind[1]))
-    return [table([s for s in found if (s.experiment, s.scale) == kind]) for kind in kinds]
+    kinds = {(s.experiment, s.scale) for s in found if s.experiment in TITLES}
+    kinds_in_order = sorted(kinds, key=lambda kind: (order[kind[0]], kind[1]))
+    return [table([s for s in found if (s.experiment, s.scale) == kind]) for kind in kinds_in_order]
 
 
 def table(found: Sequence[Summary]) -> Table:
@@ -49,7 +53,7 @@ def table(found: Sequence[Summary]) -> Table:
     if len(kinds) != 1:
         raise ValueError(f"a table is of one experiment and one scale, got {sorted(kinds)}")
     ((experiment, scale),) = kinds
-    title = TITLES.get(experiment, experiment)
+    title = TITLES[experiment]
     caption = f"{title}. Scale of the measured columns: {scale}. ± is half of the 95 % interval. "
     caption += "The paper's columns are at its own scale" + ("." if scale == "paper" else ", so no difference is fair.")
     if scale == "smoke":

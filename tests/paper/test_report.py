@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from budgetformer_paper.claims import Verdict, verdicts
+from budgetformer_paper.claims import verdicts
 from budgetformer_paper.recipe import Recipe
 from budgetformer_paper.recipes import (
     table2_budgetformer,
@@ -27,6 +27,7 @@ from budgetformer_paper.report import report_tables, write
 from budgetformer_paper.scales import SCALES
 from budgetformer_paper.summary import summaries
 from budgetformer_paper.tables import table, tables
+from budgetformer_paper.verdict import Verdict
 
 
 def row(recipe: Recipe, accuracy: float, *, seed: int = 0, scale: str = "cpu", **more: Any) -> dict[str, Any]:

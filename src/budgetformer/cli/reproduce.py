@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 NAME = "reproduce"
 REPORT = "report"
-EXPERIMENTS = ("table2", "table3", "table4", "table5", "table6", "ablations")
+EXPERIMENTS = ("table2", "table3", "table4", "table5", "table6", "figure1", "figure2", "figure3", "ablations")
 SETS = ("dbpedia14", "ag_news", "imdb", "snli", "yelp_full")
 SCALES = ("smoke", "cpu", "paper-shape", "paper")
 EXAMPLES = (
@@ -132,6 +132,8 @@ def _recipes(
     from budgetformer_paper.scales import SCALES as CHANGES
 
     recipes = [CHANGES[scale](recipe) for recipe in experiments(data or SETS)[name]]
+    if not recipes:
+        raise ValueError(f"{name} is of other data sets than {', '.join(data or ())}; leave --data out")
     rows = list(dict.fromkeys(recipe.name.split("/")[1] for recipe in recipes))
     if wrong := [one for one in only or () if one not in rows]:
         raise ValueError(f"--only must be one of {', '.join(rows)}, got {wrong[0]!r}")
@@ -163,19 +165,13 @@ def _list(planned: Sequence[Planned], scale: str, running: Running) -> None:
 
 
 def _show(results: Path, scale: str, name: str) -> None:
-    from budgetformer_paper.claims import claims_table, verdicts
-    from budgetformer_paper.summary import summaries
-    from budgetformer_paper.tables import of_scale, tables
+    from budgetformer_paper.report import report_tables
 
     from ..reporting.results import read_rows
 
-    if not results.is_file():
-        return
-    found = [s for s in of_scale(summaries(read_rows(results)), scale) if s.experiment == name]
-    for made in tables(found):
+    rows = read_rows(results) if results.is_file() else []
+    for made in report_tables([row for row in rows if (row.get("scale"), row.get("experiment")) == (scale, name)]):
         print(made.to_text() + "\n")
-    if found and (claims := claims_table(verdicts(found), scale)).rows:
-        print(claims.to_text() + "\n")
 
 
 def _report(results: Path, scale: str | None, output: Path | None) -> None:

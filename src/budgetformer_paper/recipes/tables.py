@@ -9,14 +9,13 @@ For which data sets the paper has Tables III to VI is not known here, so these t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from budgetformer.training import TrainingSettings
 
-from .printed import DATA, TABLE2_BUDGETFORMER, TABLE2_TRANSFORMER, TABLE3
-from .recipe import Ask, DataPart, Printed, Recipe
+from ..printed import DATA, TABLE2_BUDGETFORMER, TABLE2_TRANSFORMER, TABLE3
+from ..recipe import Ask, DataPart, Printed, Recipe
 
 TOKENIZER = "google-bert/bert-base-uncased"
 BUDGETS = (0.1, 0.25, 0.5, 0.75, 1.0)
@@ -226,55 +225,7 @@ def table6(data: str, share: float) -> Recipe:
     )
 
 
-def ablation(data: str, name: str, what: str, **changes: Any) -> Recipe:
-    """What the text claims of the parts of the method and no table shows: one part is left out.
-
-    Command: ``budgetformer reproduce ablations --data DATA``. Time: as the BudgetFormer of Table II, for each row.
-    """
-    changed = with_config(table2_budgetformer(data), **changes)
-    return replace(changed, experiment="ablations", name=f"{data}/{name}", what=what, printed=Printed())
-
-
 def with_config(recipe: Recipe, **changes: Any) -> Recipe:
     """The recipe with other fields of the model's configuration."""
     assert recipe.training is not None
     return replace(recipe, training=replace(recipe.training, config=recipe.training.config | changes))
-
-
-def _table3(data: str) -> Iterator[Recipe]:
-    yield table3_adaptive(data)
-    for budget in BUDGETS:
-        literal = budget * SHAPE["num_attention_heads"] < 1  # elsewhere min_heads has no effect
-        for min_heads in (1, 0) if literal else (1,):
-            yield table3_fixed(data, budget, min_heads=min_heads)
-            for rescale_gates in (False, True):
-                yield table3_asked(data, budget, rescale_gates=rescale_gates, min_heads=min_heads)
-
-
-def _ablations(data: str) -> Iterator[Recipe]:
-    yield replace(table2_budgetformer(data), experiment="ablations", name=f"{data}/all", what="all parts")
-    yield ablation(data, "no-budget-loss", "without the budget loss", alpha_base=0.0, alpha_max=0.0)
-    yield ablation(data, "no-entropy-loss", "without the entropy loss", beta_max=0.0)
-    yield ablation(data, "no-noise", "without noise", sigma_max=0.0)
-    yield ablation(data, "constant-temperature", "temperature 1 throughout", tau_min=1.0, tau_max=1.0)
-
-
-def experiments(data: Iterable[str] = tuple(DATA)) -> dict[str, list[Recipe]]:
-    """All recipes at the paper's scale, by the name of the experiment, for these data sets."""
-    sets = list(data)
-    table2 = (
-        table2_transformer,
-        table2_budgetformer,
-        table2_tfidf,
-        table2_straight_through,
-        table2_no_attention,
-    )
-    table4 = (table4_learned, table4_random, table4_random_trained, table4_static)
-    return {
-        "table2": [row(name) for name in sets for row in table2],
-        "table3": [recipe for name in sets for recipe in _table3(name)],
-        "table4": [row(name) for name in sets for row in table4],
-        "table5": [table5(name, *shape) for name in sets for shape in SHAPES],
-        "table6": [table6(name, share) for name in sets for share in SHARES],
-        "ablations": [recipe for name in sets for recipe in _ablations(name)],
-    }
