@@ -11,9 +11,10 @@ from budgetformer.reporting.html import write_report
 from budgetformer.reporting.picture import DOTS_PER_INCH
 from budgetformer.reporting.tables import Table, markdown_escaped
 
+from .claims import claims_table, verdicts
 from .figures import figure_tables, pictures
 from .summary import summaries
-from .tables import tables
+from .tables import of_scale, tables
 
 TITLE = "arXiv 2604.22583, reproduced"
 INTRO = (
