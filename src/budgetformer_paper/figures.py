@@ -9,7 +9,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from budgetformer.reporting.figures import budgets_over_training
 from budgetformer.reporting.figures.style import look, new_figure, plot_series, set_title, styled
 from budgetformer.reporting.picture import Picture
 from budgetformer.reporting.tables import NONE, Table
@@ -42,11 +41,10 @@ def figure_tables(found: Sequence[Summary]) -> list[Table]:
 
 def _over_training(summary: Summary, row: dict[str, Any]) -> Picture:
     fields = row["config"]["training"]["config"]
-    history = [*row["curves"]["training"], *row["curves"]["validation"]]
-    figure = budgets_over_training(history, s_min=fields.get("s_min", 0.1), s_max=fields.get("s_max", 0.9))
+    figure = draw_curves(row["curves"], s_min=fields.get("s_min", 0.1), s_max=fields.get("s_max", 0.9))
     caption = (
-        f"{TITLES['figure1']}, {summary.data}, scale {summary.scale}: mean budget of each layer in training, and the "
-        f"accuracy on {row['rows']['validated_on']}."
+        f"{TITLES['figure1']}, {summary.data}, scale {summary.scale}: mean over layers and rows; validation is on "
+        f"{row['rows']['validated_on']}. Accuracy in training is not logged."
     )
     return Picture(figure=figure, caption=caption, alt=f"Lines. {' '.join(figure.get_suptitle().split())}")
 
@@ -67,6 +65,35 @@ def _by_class(summary: Summary, row: dict[str, Any]) -> Picture:
 
 
 _DRAWN = {"figure1": _over_training, "figure2": _by_difficulty, "figure3": _by_class}
+
+
+@styled
+def draw_curves(curves: dict[str, Any], *, s_min: float, s_max: float) -> Figure:
+    """Mean budget over the epochs in training and validation, [s_min, s_max] shaded, and the validation accuracy."""
+    training, validation = (
+        {field: np.array([[e["epoch"], e[field]] for e in curves[part] if field in e]) for field in fields}
+        for part, fields in (
+            ("training", ("mean_budget",)),
+            ("validation", ("eval_mean_budget", "eval_accuracy")),
+        )
+    )
+    figure = new_figure(3.0)
+    left, right = figure.subplots(1, 2)
+    left.axhspan(s_min, s_max, color="#e8e8e8", zorder=0)
+    lines = {"training": training["mean_budget"], "validation": validation["eval_mean_budget"]}
+    for place, (name, points) in enumerate(lines.items()):
+        plot_series(left, points[:, 0], points[:, 1], look(place, 2), name)
+    accuracy = validation["eval_accuracy"]
+    plot_series(right, accuracy[:, 0], accuracy[:, 1], look(1, 2))
+    left.set_ylim(0, 1)
+    left.set_title(f"mean budget (grey: [{s_min:g}, {s_max:g}])")
+    right.set_title("validation accuracy")
+    for axes in (left, right):
+        axes.set_xlabel("epoch")
+    left.legend(frameon=False)
+    ends = ", ".join(f"{name} {points[0, 1]:.3f} to {points[-1, 1]:.3f}" for name, points in lines.items())
+    set_title(figure, f"Budget: {ends}; accuracy ends at {accuracy[-1, 1]:.3f}")
+    return figure
 
 
 @styled
