@@ -13,6 +13,7 @@ from .model_folders import run_python
 
 SOURCE = Path(__file__).parent.parent / "src" / "budgetformer"
 FILES = sorted(SOURCE.rglob("*.py"))
+PAPER = sorted((SOURCE.parent / "budgetformer_paper").rglob("*.py"))
 LEVELS = [
     {"version", "configuration", "configuration_checks", "method"},
     {"execution", "metering", "data", "objective", "model_folder", "locking", "windows", "side_by_side"},
@@ -97,8 +98,22 @@ def test_no_files_of_a_package_import_each_other_in_a_circle() -> None:
     assert not graph
 
 
+def test_the_package_of_the_papers_runs_is_reached_from_its_command_alone_and_late() -> None:
+    def named(tree: ast.AST) -> set[str]:
+        imports = [n for n in ast.walk(tree) if isinstance(n, ast.Import | ast.ImportFrom)]
+        modules = {n.module or "" for n in imports if isinstance(n, ast.ImportFrom)}
+        return modules | {alias.name for n in imports if isinstance(n, ast.Import) for alias in n.names}
+
+    trees = {f: ast.parse(f.read_text(encoding="utf-8")) for f in FILES}
+    users = {f for f, tree in trees.items() if any(m.split(".")[0] == "budgetformer_paper" for m in named(tree))}
+    assert users == {SOURCE / "cli" / "reproduce.py"}
+    at_once = [n for n in trees[SOURCE / "cli" / "reproduce.py"].body if isinstance(n, ast.Import | ast.ImportFrom)]
+    assert not any("budgetformer_paper" in ast.unparse(n) for n in at_once)
+
+
 def test_no_file_is_longer_than_300_lines() -> None:
-    lengths = {str(f.relative_to(SOURCE)): len(f.read_text(encoding="utf-8").splitlines()) for f in FILES}
+    files = [*FILES, *PAPER]
+    lengths = {str(f.relative_to(SOURCE.parent)): len(f.read_text(encoding="utf-8").splitlines()) for f in files}
     assert {name: n for name, n in lengths.items() if n > 300} == {}
 
 
@@ -119,7 +134,7 @@ INHERITED = {"forward", "get_input_embeddings", "set_input_embeddings"}
 """Methods whose meaning torch or transformers define; ``on_…`` are the events of a Trainer callback."""
 
 
-@pytest.mark.parametrize("file", FILES, ids=lambda f: str(f.relative_to(SOURCE)))
+@pytest.mark.parametrize("file", [*FILES, *PAPER], ids=lambda f: str(f.relative_to(SOURCE.parent)))
 def test_every_public_part_has_a_docstring(file: Path) -> None:
     tree = ast.parse(file.read_text(encoding="utf-8"))
     assert not tree.body or ast.get_docstring(tree) is not None

@@ -73,6 +73,8 @@ class BudgetFormerConfig(PreTrainedConfig):
         budget_price: λ, what a budget of 1 in one layer costs in units of the task loss.
         budget_sampling: share of the rows of a training batch that get a random number of heads instead of their own,
         so that one checkpoint serves every budget at request time.
+        head_choice: "learned", or "random" for a baseline: the relevance of every input is permuted among the heads, in
+        training and inference alike, always in the same way for the same input (``method.random_policy``).
 
     Task: id2label, label2id, label_smoothing in [0, 1), class_weights (one per class, mean 1 over the training rows).
     Data: text_columns, pair_column, label_column as they were called in the training file.
@@ -123,6 +125,7 @@ class BudgetFormerConfig(PreTrainedConfig):
         gamma: float = 5.0,
         budget_price: float = 0.0,
         budget_sampling: float = 0.0,
+        head_choice: str = "learned",
         label_smoothing: float = 0.0,
         class_weights: list[float] | None = None,
         text_columns: list[str] | None = None,
@@ -204,7 +207,8 @@ class BudgetFormerConfig(PreTrainedConfig):
 
     def dense_twin(self) -> BudgetFormerConfig:
         """The same model with full attention: identical parameters but for the nets f and g."""
-        return type(self).from_dict(self.to_dict() | {"budgeted": False, "fixed_budget": None})
+        changes = {"budgeted": False, "fixed_budget": None, "head_choice": "learned"}
+        return type(self).from_dict(self.to_dict() | changes)
 
     def check(self) -> None:
         """Refuse values that cannot work, naming the field and the value."""

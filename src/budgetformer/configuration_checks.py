@@ -7,6 +7,7 @@ from typing import Any
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "selection": ("straight_through", "soft"),
+    "head_choice": ("learned", "random"),
     "pooling": ("mean", "first"),
     "position_embedding_type": ("sinusoidal", "learned", "rotary"),
     "norm_position": ("post", "pre"),
@@ -104,6 +105,9 @@ def check_fields(config: Any) -> None:
         allowed = _between(config.fixed_budget, 0, 1) and (config.fixed_budget > 0 or low_enough)
         _require(config, "fixed_budget", allowed, "lie in (0, 1], or be 0 with min_heads=0")
         _require(config, "fixed_budget", config.budgeted, "be None when budgeted is False")
+    if config.head_choice == "random":
+        _require(config, "head_choice", config.budgeted, "be learned when budgeted is False")
+        _require(config, "head_choice", config.budget_sampling == 0, "be learned with budget_sampling above 0")
     if config.class_weights is not None:
         fits = len(config.class_weights) == config.num_labels and all(
             _between(w, 0, math.inf) for w in config.class_weights

@@ -72,6 +72,8 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
         own_B = None
         if policy is None and self.training and self.all_heads:
             policy = method.dense_policy()
+        elif policy is None and self.config.head_choice == "random":
+            policy = method.random_policy()
         elif policy is None and self.training and self.config.budgeted and self.config.budget_sampling > 0:
             sampled_B = self._sampled_budgets(len(input_ids), input_ids.device)
             policy, own_B = method.sampled_policy(sampled_B), sampled_B.isnan()

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ..version import __version__
-from . import bench, convert, cost, demo, doctor, evaluate, explain, export, predict, serve, train
+from . import bench, convert, cost, demo, doctor, evaluate, explain, export, predict, reproduce, serve, train
 from .outcome import DEBUG_VARIABLE
 
 app = typer.Typer(
@@ -43,5 +43,5 @@ def _global_options(
         print(context.get_help())
 
 
-for command in (train, convert, evaluate, predict, explain, serve, bench, export, cost, demo, doctor):
+for command in (train, convert, evaluate, predict, explain, serve, bench, export, cost, demo, reproduce, doctor):
     app.command(name=command.NAME, help=command.__doc__, epilog="\n\n".join(command.EXAMPLES))(command.run)

@@ -1,0 +1,194 @@
+"""Repeat a table of arXiv 2604.22583, or print what was measured beside the paper's figures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from . import options as o
+
+if TYPE_CHECKING:
+    from budgetformer_paper.recipe import Recipe
+    from budgetformer_paper.run import Planned, Running
+
+NAME = "reproduce"
+REPORT = "report"
+EXPERIMENTS = ("table2", "table3", "table4", "table5", "table6", "figure1", "figure2", "figure3", "ablations")
+SETS = ("dbpedia14", "ag_news", "imdb", "snli", "yelp_full")
+SCALES = ("smoke", "cpu", "paper-shape", "paper")
+EXAMPLES = (
+    "Examples:",
+    "budgetformer reproduce table2 --scale cpu --data-folder data --dry-run",
+    "budgetformer reproduce table2 --scale cpu --data-folder data --data imdb --seeds 3",
+    "budgetformer reproduce table5 --scale cpu --data ag_news --only 4L-8H --only 4L-12H",
+    "budgetformer reproduce table2 --scale paper",
+    "budgetformer reproduce report --output runs/reproduction",
+)
+
+
+def run(
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help=f"{', '.join(EXPERIMENTS)}; or {REPORT}, a page of all rows.")
+    ],
+    scale: Annotated[
+        str | None,
+        typer.Option(
+            "--scale",
+            metavar="|".join(SCALES),
+            help="smoke: seconds, to see that it runs. cpu: 2 cores, small model, part of the rows. paper: as printed. "
+            "paper-shape: the paper's model on the rows that there are. Default: cpu; of a report: all.",
+        ),
+    ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", metavar="|".join(SETS), help="Only this data set (repeat for several)."),
+    ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="ROW", help="Only the rows of this name, as --dry-run lists them (repeat)."),
+    ] = None,
+    data_folder: o.DataFolder = None,
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", help="Runs of every row, with seeds 0 to N - 1.")] = 1,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", metavar="", help="List the runs with their expected time and do nothing.")
+    ] = False,
+    results: Annotated[
+        Path, typer.Option("--results", metavar="FILE", help="Rows of JSON: finished ones are skipped, new ones added.")
+    ] = Path("results/reproduction.jsonl"),
+    work: Annotated[
+        Path, typer.Option("--work", metavar="DIR", help="Folder of the rows that were drawn and the models.")
+    ] = Path("runs/reproduction"),
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            "--tokenizer",
+            metavar="NAME|DIR",
+            help="At the scales paper and paper-shape, in place of google-bert/bert-base-uncased from the hub.",
+        ),
+    ] = None,
+    budgets: Annotated[
+        Path | None, typer.Option("--budgets", metavar="DIR", help="Write the budgets of every test row there (csv).")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", metavar="DIR", help="Of a report: write report.md and report.html there.")
+    ] = None,
+    device: o.Device = "auto",
+    quiet: Annotated[bool, typer.Option("--quiet", metavar="", rich_help_panel=o.RUNNING, help="No progress.")] = False,
+) -> None:
+    if scale is not None and scale not in SCALES:
+        raise ValueError(f"--scale must be one of {', '.join(SCALES)}, got {scale!r}")
+    if name == REPORT:
+        running = {"--data": data, "--only": only, "--dry-run": dry_run, "--tokenizer": tokenizer, "--budgets": budgets}
+        o.refuse(running | {"--data-folder": data_folder}, "on a report, which reads rows")
+        _report(results, scale, output)
+        return
+    if name not in EXPERIMENTS:
+        raise ValueError(f"{name!r} is no experiment: choose one of {', '.join(EXPERIMENTS)}, or {REPORT}")
+    if wrong := [one for one in data or () if one not in SETS]:
+        raise ValueError(f"--data must be one of {', '.join(SETS)}, got {wrong[0]!r}")
+    if seeds < 1:
+        raise ValueError(f"--seeds must be at least 1, got {seeds}")
+    scale = scale or "cpu"
+    if tokenizer is not None and scale in ("smoke", "cpu"):
+        raise ValueError(f"--tokenizer has no effect at scale {scale}, which trains a vocabulary; leave it out")
+    from .libraries import quiet_libraries
+
+    quiet_libraries()
+    from budgetformer_paper.run import Running, plan, reproduce
+
+    from ..training import Interrupted
+    from .outcome import FAILED, Stopped
+
+    recipes = _recipes(name, scale=scale, data=data, only=only, tokenizer=tokenizer)
+    asked = Running(
+        results=results, work=work, data_folder=data_folder, device=device, keep_budgets=budgets, quiet=quiet
+    )
+    if dry_run:
+        _list(plan(recipes, seeds=seeds, running=asked), scale, asked)
+        return
+    try:
+        outcome = reproduce(recipes, seeds=seeds, running=asked)
+    except Interrupted as stopped:
+        raise Stopped(
+            "stopped; finished rows and the state of this run are kept: the same command goes on"
+        ) from stopped
+    _show(results, scale, name)
+    print(f"{outcome.written} rows added to {results}, {outcome.skipped} were there before")
+    for row, reason in outcome.failed:
+        print(f"failed: {row}: {reason}")
+    if outcome.failed:
+        raise typer.Exit(FAILED)
+
+
+def _recipes(
+    name: str, *, scale: str, data: list[str] | None, only: list[str] | None, tokenizer: str | None
+) -> list[Recipe]:
+    from dataclasses import replace
+
+    from budgetformer_paper.recipes import experiments
+    from budgetformer_paper.scales import SCALES as CHANGES
+
+    recipes = [CHANGES[scale](recipe) for recipe in experiments(data or SETS)[name]]
+    if not recipes:
+        raise ValueError(f"{name} is of other data sets than {', '.join(data or ())}; leave --data out")
+    rows = list(dict.fromkeys(recipe.name.split("/")[1] for recipe in recipes))
+    if wrong := [one for one in only or () if one not in rows]:
+        raise ValueError(f"--only must be one of {', '.join(rows)}, got {wrong[0]!r}")
+    if only:
+        recipes = [recipe for recipe in recipes if recipe.name.split("/")[1] in only]
+    if tokenizer is not None:
+        recipes = [
+            recipe
+            if recipe.training is None
+            else replace(recipe, training=replace(recipe.training, tokenizer=tokenizer))
+            for recipe in recipes
+        ]
+    return recipes
+
+
+def _list(planned: Sequence[Planned], scale: str, running: Running) -> None:
+    from budgetformer_paper.run import in_words
+
+    from .tables import show, table
+
+    rows = []
+    for row in planned:
+        does = "done" if row.done else "trains and measures" if row.trains else "measures"
+        does = "fits and measures" if row.recipe.training is None and not row.done else does
+        rows.append((row.recipe.label, str(row.seed), does, "" if row.done else in_words(row.seconds)))
+    show(table(f"Runs at scale {scale}, times guessed from multiply-adds", ("row", "seed", "", "about"), rows))
+    left = sum(row.seconds for row in planned)
+    print(f"{sum(not row.done for row in planned)} to do, about {in_words(left)}; rows go to {running.results}")
+
+
+def _show(results: Path, scale: str, name: str) -> None:
+    from budgetformer_paper.report import report_tables
+
+    from ..reporting.results import read_rows
+
+    rows = read_rows(results) if results.is_file() else []
+    for made in report_tables([row for row in rows if (row.get("scale"), row.get("experiment")) == (scale, name)]):
+        print(made.to_text() + "\n")
+
+
+def _report(results: Path, scale: str | None, output: Path | None) -> None:
+    from budgetformer_paper.report import report_tables, write
+
+    from ..reporting.results import read_rows
+
+    rows = [row for row in read_rows(results) if scale is None or row.get("scale") == scale]
+    if output is None:
+        made = report_tables(rows)
+        if not made:
+            raise ValueError(
+                f"{results} has no rows of reproduced experiments" + (f" at scale {scale}" if scale else "")
+            )
+        print("\n\n".join(table.to_markdown() for table in made))
+        return
+    if output.exists() and not output.is_dir():
+        raise ValueError(f"--output {output} is a file; give a folder")
+    written = write(rows, output)
+    print(f"report: {written.markdown}\npage:   {written.html}")

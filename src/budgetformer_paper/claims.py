@@ -1,0 +1,148 @@
+"""What the paper claims, checked on the rows of one scale: held, failed, or not decided by these rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from budgetformer.reporting.tables import Table
+
+from .claims_of_figures import classes_and_layers, difficulty_rises
+from .recipes import SHAPES, SHARES
+from .summary import Summary
+from .verdict import FAILED, HELD, OPEN, Verdict
+
+CURVES_AGREE = 0.05
+"""How far the budgets of training and validation may end apart."""
+
+
+def verdicts(found: Sequence[Summary]) -> list[Verdict]:
+    """All claims that rows speak about. Raises ValueError for rows of several scales.
+
+    A difference of accuracies counts when it is larger than its 95 % interval (of unpaired rows). At the smoke scale
+    nothing is decided.
+    """
+    scales = {s.scale for s in found}
+    if len(scales) > 1:
+        raise ValueError(f"claims are checked at one scale, got {', '.join(sorted(scales))}")
+    made = [verdict for data in dict.fromkeys(s.data for s in found) for verdict in _of_data(found, data)]
+    if scales == {"smoke"}:
+        return [Verdict(claim=v.claim, data=v.data, answer=OPEN, why=f"smoke scale; {v.why}") for v in made]
+    return made
+
+
+def claims_table(made: Sequence[Verdict], scale: str) -> Table:
+    """The verdicts as a table."""
+    rows = [[v.claim, v.data, v.answer, v.why] for v in made]
+    return Table(
+        caption=f"The paper's claims at scale {scale}.", columns=("claim", "data", "verdict", "figures"), rows=rows
+    )
+
+
+def _of_data(found: Sequence[Summary], data: str) -> Iterator[Verdict]:
+    by = {(s.experiment, s.variant): s for s in found if s.data == data}
+    yield from _table2(by, data)
+    yield from _table3(by, data)
+    yield from _table4(by, data)
+    if ("figure2", "difficulty") in by:
+        yield from difficulty_rises(by["figure2", "difficulty"])
+    if ("figure3", "classes") in by:
+        yield from classes_and_layers(by["figure3", "classes"])
+    sizes = [by["table5", f"{L}L-{H}H"] for L, H in SHAPES if ("table5", f"{L}L-{H}H") in by]
+    yield from _budgets_fall("larger models use smaller budgets", sizes, data)
+    shares = [by["table6", f"{share:.0%}"] for share in SHARES if ("table6", f"{share:.0%}") in by]
+    yield from _budgets_fall("less data, larger budget", shares, data)
+
+
+def _table2(by: dict[tuple[str, str], Summary], data: str) -> Iterator[Verdict]:
+    ours, dense, words = (by.get(("table2", name)) for name in ("budgetformer", "transformer", "tfidf"))
+    if ours and dense:
+        lead, chance = _lead(ours, dense)
+        answer = HELD if lead >= 0 else FAILED if lead < -chance else OPEN
+        yield _verdict("accuracy at least the Transformer's", data, answer, _figures(ours, dense))
+    if ours and words:
+        lead, chance = _lead(ours, words)
+        answer = HELD if lead > chance else FAILED if lead < -chance else OPEN
+        yield _verdict("better than TF-IDF (ours; not a claim of the paper)", data, answer, _figures(ours, words))
+    if ours:
+        yield from _curves(ours, data)
+
+
+def _curves(ours: Summary, data: str) -> Iterator[Verdict]:
+    falls, apart = [], []
+    for row in ours.rows:
+        budgets = [entry["eval_mean_budget"] for entry in row["curves"]["validation"] if "eval_mean_budget" in entry]
+        training = [entry["mean_budget"] for entry in row["curves"]["training"] if "mean_budget" in entry]
+        if not budgets or not training:
+            return
+        falls.append(budgets[-1] - training[0])
+        apart.append(abs(budgets[-1] - training[-1]))
+    answer = HELD if max(falls) < 0 else FAILED if min(falls) >= 0 else OPEN
+    why = f"from the first logged update to the last validation {sum(falls) / len(falls):+.3f}"
+    yield _verdict("the budget falls during training", data, answer, why)
+    answer = HELD if max(apart) <= CURVES_AGREE else FAILED
+    why = f"at the end they are {max(apart):.3f} apart (held up to {CURVES_AGREE})"
+    yield _verdict("training and validation budget agree", data, answer, why)
+
+
+def _table3(by: dict[tuple[str, str], Summary], data: str) -> Iterator[Verdict]:
+    adaptive = by.get(("table3", "adaptive"))
+    fixed = [s for (experiment, name), s in by.items() if experiment == "table3" and name.startswith("fixed-")]
+    if adaptive and fixed:
+        best = max(fixed, key=lambda s: s.accuracy)
+        lead, chance = _lead(adaptive, best)
+        answer = HELD if lead > chance else FAILED if lead < -chance else OPEN
+        yield _verdict("adaptive beats every fixed budget", data, answer, _figures(adaptive, best))
+    plain, rescaled = by.get(("table3", "asked-1")), by.get(("table3", "asked-1-rescaled"))
+    if adaptive and plain and rescaled:
+        share = _share_kept(rescaled, adaptive)
+        answer = HELD if share < 0.5 <= _share_kept(plain, adaptive) else FAILED
+        why = (
+            f"of the lead over chance {_share_kept(plain, adaptive):.0%} is left at s = 1 without rescaled gates, "
+            f"{share:.0%} with them"
+        )
+        yield _verdict("our guess: the collapse at s = 1 comes from gates that grow with s", data, answer, why)
+
+
+def _table4(by: dict[tuple[str, str], Summary], data: str) -> Iterator[Verdict]:
+    learned = by.get(("table4", "learned"))
+    for variant, when in (("random", "at evaluation"), ("random-trained", "in training too")):
+        random = by.get(("table4", variant))
+        if learned and random:
+            share = _share_kept(random, learned)
+            why = f"{share:.0%} of the lead over chance is left (held below 50 %); {_figures(learned, random)}"
+            yield _verdict(f"random heads collapse, {when}", data, HELD if share < 0.5 else FAILED, why)
+
+
+def _budgets_fall(claim: str, ordered: Sequence[Summary], data: str) -> Iterator[Verdict]:
+    budgets = [s.mean("mean_budget") for s in ordered]
+    known = [budget for budget in budgets if budget is not None]
+    if len(known) < 2:
+        return
+    steps = [b - a for a, b in pairwise(known)]
+    answer = HELD if max(steps) < 0 else FAILED if known[-1] >= known[0] else OPEN
+    why = ", ".join(f"{s.what}: {budget:.3f}" for s, budget in zip(ordered, known, strict=False))
+    yield _verdict(claim, data, answer, why)
+
+
+def _lead(first: Summary, second: Summary) -> tuple[float, float]:
+    """Difference of the accuracies, and how large it may be by chance."""
+    return first.accuracy - second.accuracy, math.hypot(first.accuracy_reach, second.accuracy_reach)
+
+
+def _share_kept(changed: Summary, whole: Summary) -> float:
+    """Share of the lead over guessing a class that is left; 1 when there was none."""
+    chance = 1 / whole.rows[0]["rows"]["classes"]
+    lead = whole.accuracy - chance
+    return max(0.0, (changed.accuracy - chance) / lead) if lead > 0 else 1.0
+
+
+def _figures(first: Summary, second: Summary) -> str:
+    lead, chance = _lead(first, second)
+    both = f"{first.what} {first.accuracy:.4f}, {second.what} {second.accuracy:.4f}"
+    return f"{both}: {lead:+.4f} (by chance ± {chance:.4f})"
+
+
+def _verdict(claim: str, data: str, answer: str, why: str) -> Verdict:
+    return Verdict(claim=claim, data=data, answer=answer, why=why)

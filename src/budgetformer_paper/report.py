@@ -1,0 +1,67 @@
+"""The report: one page from rows alone, in Markdown and as a self-contained HTML file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from budgetformer.reporting.html import write_report
+from budgetformer.reporting.picture import DOTS_PER_INCH
+from budgetformer.reporting.tables import Table, markdown_escaped
+
+from .claims import claims_table, verdicts
+from .figures import figure_tables, pictures
+from .summary import summaries
+from .tables import of_scale, tables
+
+TITLE = "arXiv 2604.22583, reproduced"
+INTRO = (
+    "The paper's figures beside the measured ones. Every measured figure comes from a result row with its "
+    "configuration, seed, commit and machine; figures of different scales never share a column.",
+    "Two accountings of cost: multiply-adds executed per text (projections of the heads that were kept, attention, "
+    "feed-forward, both nets, classifier; no padding), and the paper's (attention block only, padded, projections of "
+    "all heads) over the whole test set, with its grams.",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """The two files that were written."""
+
+    markdown: Path
+    html: Path
+
+
+def report_tables(rows: Sequence[dict[str, Any]]) -> list[Table]:
+    """All tables, and for every scale the verdicts."""
+    found = summaries(rows)
+    scales = dict.fromkeys(one.scale for one in found)
+    claims = [claims_table(verdicts(of_scale(found, scale)), scale) for scale in scales]
+    return [*tables(found), *figure_tables(found), *(one for one in claims if one.rows)]
+
+
+def write(rows: Sequence[dict[str, Any]], output: Path) -> Report:
+    """Write report.md with its pictures and report.html to the folder ``output``.
+
+    Raises ValueError when there is no row to report.
+    """
+    made = report_tables(rows)
+    if not made:
+        raise ValueError("there are no rows of reproduced experiments: run budgetformer reproduce table2 first")
+    drawn = pictures(summaries(rows))
+    output.mkdir(parents=True, exist_ok=True)
+    images = []
+    for number, picture in enumerate(drawn, start=1):
+        file = output / f"picture-{number}.png"
+        picture.figure.savefig(file, dpi=DOTS_PER_INCH)
+        images.append(f"![{markdown_escaped(picture.alt)}]({file.name})\n\n{markdown_escaped(picture.caption)}")
+    parts = [f"# {TITLE}", *INTRO, *(table.to_markdown() for table in made), *images]
+    text = "\n\n".join(parts) + "\n"
+    markdown = output / "report.md"
+    aside = markdown.with_suffix(".partial")
+    aside.write_text(text, encoding="utf-8")
+    aside.replace(markdown)
+    html = write_report(output / "report.html", title=TITLE, intro=list(INTRO), tables=made, figures=drawn)
+    return Report(markdown=markdown, html=html)

@@ -1,0 +1,163 @@
+"""The rows that a recipe uses, drawn from its data set once and kept as files beside the runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import datasets
+import numpy as np
+
+from budgetformer.data.columns import Columns
+from budgetformer.data.errors import DataError
+from budgetformer.data.loading import load
+from budgetformer.data.registry import FOLDER_VARIABLE, SOURCES, NamedData, load_named
+
+from .recipe import DataPart, Recipe, digest
+
+SUMMARY = "rows.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawn:
+    """Files of the drawn rows; ``summary`` has the counts, where they come from, and what validation is measured on."""
+
+    train: Path
+    validation: Path
+    test: Path
+    columns: Columns
+    summary: dict[str, Any]
+
+    def read(self, split: str) -> datasets.Dataset:
+        """One of the files as a data set, labels as class names."""
+        return load(getattr(self, split), self.columns, progress=False)
+
+
+def check_data(recipes: Iterable[Recipe], data_folder: Path | None) -> None:
+    """Refuse sets that the folder does not have, all in one line, before any work."""
+    place = data_folder or (Path(os.environ[FOLDER_VARIABLE]) if os.environ.get(FOLDER_VARIABLE) else None)
+    if place is None:
+        return
+    missing = []
+    for name in dict.fromkeys(recipe.data.name for recipe in recipes):
+        here = place / name
+        for file in ("labels.txt", "train.jsonl", "test.jsonl"):
+            if not (here / file).is_file() and not (here / f"{file}.gz").is_file():
+                missing.append(str(here / (file if file == "labels.txt" else f"{file}.gz")))
+    if missing:
+        raise DataError(
+            f"these files are missing: {', '.join(missing)}; put them there, name another folder with --data-folder, "
+            "or choose sets with --data"
+        )
+
+
+def draw(part: DataPart, *, work: Path, data_folder: Path | None, quiet: bool = True) -> Drawn:
+    """The rows of ``part``, written to a folder in ``work`` on the first call and taken from there afterwards.
+
+    Raises DataError when the set cannot be had or has fewer rows than the scale needs.
+    """
+    folder = work / "rows" / f"{part.name}-{digest(asdict(part))}"
+    origin = str((data_folder or os.environ.get(FOLDER_VARIABLE)) or "hub")
+    if not (folder / SUMMARY).is_file():
+        _write(part, folder, data_folder, origin, quiet)
+    summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+    if summary["asked"] != origin:
+        raise DataError(f"{folder} holds rows from {summary['asked']}, not from {origin}: give another --work folder")
+    pair = SOURCES[part.name].columns.pair is not None
+    validation = "test" if summary["validated_on"].startswith("the test rows") else "validation"
+    return Drawn(
+        train=folder / "train.jsonl",
+        validation=folder / f"{validation}.jsonl",
+        test=folder / "test.jsonl",
+        columns=Columns(text=("text",), pair="pair" if pair else None, label="label"),
+        summary=summary,
+    )
+
+
+def _write(part: DataPart, folder: Path, data_folder: Path | None, origin: str, quiet: bool) -> None:
+    train, test = (_labelled(_load(part.name, split, data_folder, quiet)) for split in ("train", "test"))
+    for split, rows, least in (("train", train, part.least_train), ("test", test, part.least_test)):
+        if len(rows.places) < least:
+            raise DataError(
+                f"{part.name} {split} has {len(rows.places):,} labelled rows and this scale needs {least:,}: "
+                "get the whole set, or choose a smaller scale (paper-shape takes the rows that there are)"
+            )
+    named = load_named(part.name, "validation", folder=data_folder, progress=not quiet)
+    order = np.random.default_rng(0).permutation(train.places)
+    if named is not None:
+        validation = _labelled(named)
+        held_out, validated_on = validation.sample(part.validation_rows), "the set's own validation rows"
+    elif part.validation_on_test:
+        validation, held_out, validated_on = test, np.array([], dtype=int), "the test rows, as in the paper"
+    else:
+        count = min(part.validation_rows or len(order) // 10, len(order) // 5)
+        validation, held_out, order = train, order[:count], order[count:]
+        validated_on = "rows set aside from the training rows"
+    pool = order[: part.train_rows]
+    chosen = pool[: max(1, round(len(pool) * part.train_share))]
+    tested = test.sample(part.test_rows)
+    aside = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    counts = {
+        "train": _save(aside / "train.jsonl", train, chosen),
+        "test": _save(aside / "test.jsonl", test, tested),
+    }
+    own = not validated_on.startswith("the test rows")
+    counts["validation"] = _save(aside / "validation.jsonl", validation, held_out) if own else counts["test"]
+    summary = {
+        "name": part.name,
+        "rows": counts,
+        "rows_there": {"train": len(train.places), "test": len(test.places)},
+        "without_label": {"train": train.without_label, "test": test.without_label},
+        "validated_on": validated_on,
+        "classes": len(train.named.class_names),
+        "origin": train.named.origin,
+        "licence": train.named.licence,
+        "asked": origin,
+    }
+    (aside / SUMMARY).write_text(json.dumps(summary, indent=1, ensure_ascii=False), encoding="utf-8")
+    shutil.rmtree(folder, ignore_errors=True)
+    aside.replace(folder)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Labelled:
+    """A split, and where in it the rows with a label stand."""
+
+    named: NamedData
+    places: np.ndarray
+
+    @property
+    def without_label(self) -> int:
+        return len(self.named.dataset) - len(self.places)
+
+    def sample(self, most: int | None) -> np.ndarray:
+        """At most so many rows, drawn with seed 0, in their order; None: all."""
+        if most is None or most >= len(self.places):
+            return self.places
+        return np.sort(np.random.default_rng(0).permutation(self.places)[:most])
+
+
+def _load(name: str, split: str, folder: Path | None, quiet: bool) -> NamedData:
+    named = load_named(name, split, folder=folder, progress=not quiet)
+    assert named is not None, f"{name} has no {split} split"
+    return named
+
+
+def _labelled(named: NamedData) -> _Labelled:
+    labels = [label is not None for batch in named.dataset.iter(batch_size=10_000) for label in batch["label"]]
+    return _Labelled(named=named, places=np.flatnonzero(labels))
+
+
+def _save(path: Path, rows: _Labelled, places: np.ndarray) -> int:
+    with path.open("w", encoding="utf-8") as file:
+        for record in rows.named.dataset.select(places):
+            kept = {name: record[name] for name in ("text", "pair", "label") if record.get(name) is not None}
+            file.write(json.dumps({"text": ""} | kept, ensure_ascii=False) + "\n")
+    return len(places)

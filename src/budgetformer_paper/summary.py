@@ -1,0 +1,86 @@
+"""Rows of several seeds as one line: what was measured for a recipe at a scale."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from budgetformer.reporting.intervals import wilson
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """The rows of one recipe at one scale, one per seed; figures are means over them.
+
+    ``accuracy_reach`` is half of the 95 % interval of the accuracy: over the test rows for one seed, over seeds and
+    test rows for several, where ``spread`` is the standard deviation between seeds (None for one).
+    """
+
+    recipe: str
+    what: str
+    scale: str
+    data: str
+    rows: Sequence[dict[str, Any]]
+
+    @property
+    def experiment(self) -> str:
+        """The experiment that the recipe belongs to."""
+        return self.rows[0]["experiment"]
+
+    @property
+    def variant(self) -> str:
+        """The recipe's name without experiment and data set."""
+        return self.recipe.split("/")[-1]
+
+    @property
+    def printed(self) -> dict[str, Any]:
+        """What the paper prints."""
+        return self.rows[-1]["printed"]
+
+    @property
+    def accuracy(self) -> float:
+        """Mean over seeds."""
+        return sum(row["accuracy"] for row in self.rows) / len(self.rows)
+
+    @property
+    def spread(self) -> float | None:
+        """Standard deviation of the accuracy between seeds."""
+        if len(self.rows) < 2:
+            return None
+        mean = self.accuracy
+        return math.sqrt(sum((row["accuracy"] - mean) ** 2 for row in self.rows) / (len(self.rows) - 1))
+
+    @property
+    def accuracy_reach(self) -> float:
+        """Half of the 95 % interval."""
+        interval = wilson(min(1.0, self.accuracy), self.rows[0]["test_rows"])
+        of_rows = (interval.high - interval.low) / 2
+        of_seeds = 1.96 * (self.spread or 0.0) / math.sqrt(len(self.rows))
+        return math.hypot(of_rows, of_seeds)
+
+    def mean(self, name: str) -> float | None:
+        """Mean of a figure over the seeds; None where a row does not have it."""
+        values = [row.get(name) for row in self.rows]
+        known = [float(value) for value in values if value is not None]
+        return sum(known) / len(known) if known and len(known) == len(values) else None
+
+
+def summaries(rows: Iterable[dict[str, Any]]) -> list[Summary]:
+    """The rows by recipe and scale, in the order in which these came first.
+
+    Of a recipe that was changed only the rows like the newest one count, of a row that was measured twice the newer.
+    Rows of other experiments in the same file are left out.
+    """
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in rows:
+        if {"recipe", "scale", "seed", "digest", "accuracy", "test_rows"} <= set(row):
+            found.setdefault((row["recipe"], row["scale"]), []).append(row)
+    made = []
+    for (recipe, scale), group in found.items():
+        newest = group[-1]
+        by_seed = {row["seed"]: row for row in group if row["digest"] == newest["digest"]}
+        kept = [by_seed[seed] for seed in sorted(by_seed)]
+        made.append(Summary(recipe=recipe, what=newest["what"], scale=scale, data=newest["data"], rows=kept))
+    return made

@@ -1,0 +1,74 @@
+"""``reproduce``: from the command to rows and tables, and what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from budgetformer.cli import reproduce as command
+from budgetformer.data.registry import SOURCES
+from budgetformer.reporting.results import read_rows
+from budgetformer_paper.recipes import experiments
+from budgetformer_paper.scales import SCALES
+
+from ..paper.conftest import write_set
+from .commands import Here
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> list[object]:
+    """A set, and places of the test's own."""
+    write_set(tmp_path / "data", "imdb", train=60, test=20)
+    places = ["--results", tmp_path / "rows.jsonl", "--work", tmp_path / "work", "--data-folder", tmp_path / "data"]
+    return ["--scale", "smoke", "--data", "imdb", "--device", "cpu", "--quiet", *places]
+
+
+def test_a_table_from_the_command_to_the_report(here: Here, options: list[object], tmp_path: Path) -> None:
+    rows = ["--only", "transformer", "--only", "tfidf"]
+    planned = here("reproduce", "table2", *options, *rows, "--dry-run")
+    assert planned.code == 0
+    assert "2 to do" in planned.out
+    assert not (tmp_path / "work").exists()
+    assert not (tmp_path / "rows.jsonl").exists()
+    done = here("reproduce", "table2", *options, *rows)
+    assert done.code == 0, done.err
+    assert "Table II" in done.out
+    assert "0.8354" in done.out
+    assert "2 rows added" in done.out
+    assert "0 rows added" in here("reproduce", "table2", *options, *rows).out
+    assert "0 to do" in here("reproduce", "table2", *options, *rows, "--dry-run").out
+    report = here("reproduce", "report", "--results", tmp_path / "rows.jsonl", "--output", tmp_path / "report")
+    assert report.code == 0, report.err
+    assert "<table>" in (tmp_path / "report" / "report.html").read_text(encoding="utf-8")
+    printed = here("reproduce", "report", "--results", tmp_path / "rows.jsonl", "--scale", "smoke")
+    assert printed.out.startswith("| data | model |")
+    assert len(read_rows(tmp_path / "rows.jsonl")) == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["table9"], "'table9' is no experiment: choose one of table2"),
+        (["table2", "--scale", "huge"], "--scale must be one of smoke, cpu"),
+        (["table2", "--data", "imbd"], "--data must be one of dbpedia14"),
+        (["table2", "--only", "bert"], "--only must be one of transformer"),
+        (["table2", "--seeds", "0"], "--seeds must be at least 1"),
+        (["table2", "--tokenizer", "x"], "--tokenizer has no effect at scale cpu"),
+        (["report", "--dry-run"], "--dry-run has no effect on a report"),
+        (["report", "--results", "nowhere.jsonl"], "nowhere.jsonl does not exist"),
+        (["table2", "--data-folder", "nowhere"], "these files are missing: nowhere/dbpedia14/labels.txt"),
+    ],
+)
+def test_mistakes_are_one_line_and_write_nothing(
+    here: Here, arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert said in here.mistake("reproduce", *arguments)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_names_of_the_command_are_those_of_the_recipes() -> None:
+    assert tuple(experiments()) == command.EXPERIMENTS
+    assert set(command.SETS) == set(SOURCES)
+    assert tuple(SCALES) == command.SCALES

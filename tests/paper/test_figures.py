@@ -1,0 +1,82 @@
+"""Figures 1 to 3 from runs at the smoke scale to the report, and what their claims read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from budgetformer.reporting.results import read_rows
+from budgetformer_paper.claims_of_figures import classes_and_layers, difficulty_rises
+from budgetformer_paper.groups import by_class, by_difficulty
+from budgetformer_paper.recipes import figure1, figure2, figure3, table2_budgetformer, table2_transformer
+from budgetformer_paper.report import write
+from budgetformer_paper.run import Running, model_folder, plan, reproduce
+from budgetformer_paper.scales import smoke
+from budgetformer_paper.summary import Summary
+
+
+def summary(**row: Any) -> Summary:
+    return Summary(recipe="figure2/snli/difficulty", what="", scale="cpu", data="snli", rows=[row])
+
+
+def test_figures_share_the_models_of_table_2_and_end_in_the_report(running: Running, tmp_path: Path) -> None:
+    recipes = [smoke(figure(name)) for figure, name in ((figure1, "snli"), (figure2, "snli"), (figure3, "snli"))]
+    assert [row.trains for row in plan(recipes, seeds=1, running=running)] == [True, True, False]
+    assert reproduce(recipes, seeds=1, running=running).written == 3
+    models = {folder.name for folder in (running.work / "models" / "smoke").iterdir()}
+    tabled = (smoke(table2_budgetformer("snli")), smoke(table2_transformer("snli")))
+    assert models == {model_folder(recipe, 0, running).name for recipe in tabled}
+    rows = read_rows(running.results)
+    thirds = rows[1]["budget_by_difficulty"]["loss of the Transformer"]
+    assert sum(group["rows"] for group in thirds.values()) == 32
+    assert set(rows[2]["entropy_by_class"]) == {"entailment", "neutral", "contradiction"}
+    written = write(rows, tmp_path / "report")
+    assert written.html.read_text(encoding="utf-8").count("<figure") == 3
+    pictures = sorted(file.name for file in written.markdown.parent.glob("*.png"))
+    assert pictures == ["picture-1.png", "picture-2.png", "picture-3.png"]
+    assert all(name in written.markdown.read_text(encoding="utf-8") for name in pictures)
+
+
+def test_groups_are_what_they_say() -> None:
+    budget_R, loss_R = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6]), np.array([0.0, 0.1, 1.0, 1.1, 2.0, 2.1])
+    texts = ["a", "it isn't b", "a b c d e f", "a not b", "nothing here at all", "knot b"]
+    groups = by_difficulty(budget_R, loss_R, texts)
+    means = [group["mean"] for group in groups["loss of the Transformer"].values()]
+    assert means == pytest.approx([0.15, 0.35, 0.55])
+    assert groups["negation"]["with"]["rows"] == 3
+    assert groups["length"]["long"]["mean"] == pytest.approx((0.3 + 0.5) / 2)
+    classes = by_class(np.array([[0.1, 0.2], [0.3, 0.4], [0.5, 0.5]]), np.array([0, 0, 2]), ["x", "y", "z"])
+    assert set(classes) == {"x", "z"}
+    assert classes["x"]["mean"] == pytest.approx([0.2, 0.3])
+    assert classes["x"]["std"] == pytest.approx([0.1, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("means", "answer"), [((0.1, 0.2, 0.3), "held"), ((0.3, 0.2, 0.1), "failed"), ((0.1, 0.101, 0.102), "not decided")]
+)
+def test_a_rise_must_be_larger_than_chance(means: tuple[float, ...], answer: str) -> None:
+    names = ("simple", "hard", "very hard")
+    groups = {name: {"rows": 100, "mean": mean, "std": 0.1} for name, mean in zip(names, means, strict=True)}
+    (verdict,) = difficulty_rises(summary(budget_by_difficulty={"loss of the Transformer": groups}))
+    assert verdict.answer == answer
+
+
+def test_order_of_classes_and_course_over_layers() -> None:
+    budgets = {
+        name: {"mean": [mean] * 3, "std": [0.1 * mean, 0.3 * mean, 0.2 * mean]}
+        for name, mean in (("neutral", 0.5), ("contradiction", 0.4), ("entailment", 0.3))
+    }
+    entropies = {name: {"mean": [1.0, 0.5, 0.6]} for name in budgets}
+    found = {
+        v.claim: v.answer for v in classes_and_layers(summary(budget_by_class=budgets, entropy_by_class=entropies))
+    }
+    assert found == {
+        "mean budget: neutral > contradiction > entailment": "held",
+        "spread of the budget: neutral > contradiction > entailment": "held",
+        "entropy of the relevance: neutral > contradiction > entailment": "failed",
+        "the spread of the budget peaks in middle layers": "held",
+        "entropy falls with depth": "failed",
+    }

@@ -1,0 +1,164 @@
+"""Tables and verdicts from rows: no two scales in a table, means over seeds, and answers that the rows can bear."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from budgetformer_paper.claims import verdicts
+from budgetformer_paper.recipe import Recipe
+from budgetformer_paper.recipes import (
+    table2_budgetformer,
+    table2_tfidf,
+    table2_transformer,
+    table3_adaptive,
+    table3_asked,
+    table3_fixed,
+    table4_learned,
+    table4_random,
+    table4_random_trained,
+    table5,
+    table6,
+)
+from budgetformer_paper.report import report_tables, write
+from budgetformer_paper.scales import SCALES
+from budgetformer_paper.summary import summaries
+from budgetformer_paper.tables import table, tables
+from budgetformer_paper.verdict import Verdict
+
+
+def row(recipe: Recipe, accuracy: float, *, seed: int = 0, scale: str = "cpu", **more: Any) -> dict[str, Any]:
+    """A row as ``run`` writes it, with the fields that tables and claims read."""
+    scaled = SCALES[scale](recipe)
+    figures = {"mean_budget": 0.5, "mean_heads": 4.0, "macs": 6e8, "macs_dense": 8e8, "paper_macs": 1e12}
+    return {
+        "experiment": scaled.experiment,
+        "recipe": scaled.label,
+        "what": scaled.what,
+        "scale": scale,
+        "seed": seed,
+        "digest": scaled.row_digest(),
+        "data": scaled.data.name,
+        "rows": {"classes": 2},
+        "printed": asdict(scaled.printed),
+        "accuracy": accuracy,
+        "test_rows": 5000,
+        "curves": {"training": [], "validation": []},
+        **figures,
+        **more,
+    }
+
+
+def answers(rows: list[dict[str, Any]]) -> dict[str, Verdict]:
+    return {verdict.claim: verdict for verdict in verdicts(summaries(rows))}
+
+
+def test_the_papers_figures_stand_beside_ours() -> None:
+    (made,) = tables(summaries([row(table2_transformer("imdb"), 0.8), row(table2_tfidf("imdb"), 0.9)]))
+    dense, words = (dict(zip(made.columns, cells, strict=True)) for cells in made.rows)
+    assert dense["accuracy, paper"] == "0.8354"
+    assert dense["accuracy, here"].startswith("0.8000 ± 0.01")
+    assert dense["difference"] == "-0.0354"
+    assert (dense["whole test, paper's accounting: paper"], dense["g CO2, paper"]) == ("1.61e+14", "0.5376")
+    assert dense["of all heads"] == "75%"
+    assert (words["accuracy, paper"], words["difference"]) == ("–", "–")
+
+
+def test_scales_never_share_a_table() -> None:
+    rows = [row(table2_transformer("imdb"), 0.8, scale=scale) for scale in ("cpu", "smoke", "paper")]
+    made = tables(summaries(rows))
+    assert [len(one.rows) for one in made] == [1, 1, 1]
+    assert [one.caption.split("columns: ")[1].split(".")[0] for one in made] == ["cpu", "paper", "smoke"]
+    with pytest.raises(ValueError, match="one scale"):
+        table(summaries(rows))
+    with pytest.raises(ValueError, match="one scale"):
+        verdicts(summaries(rows))
+
+
+def test_seeds_become_a_mean_with_a_wider_interval_when_they_differ() -> None:
+    same, apart = (
+        summaries([row(table2_transformer("imdb"), a, seed=s) for s, a in enumerate(values)])[0]
+        for values in ((0.8, 0.8, 0.8), (0.7, 0.8, 0.9))
+    )
+    assert (same.accuracy, apart.accuracy) == pytest.approx((0.8, 0.8))
+    assert apart.spread == pytest.approx(0.1)
+    assert apart.accuracy_reach > 0.1 > same.accuracy_reach
+
+
+def test_only_the_newest_form_of_a_recipe_counts() -> None:
+    old = row(table2_transformer("imdb"), 0.1, seed=1) | {"digest": "another"}
+    (found,) = summaries([old, row(table2_transformer("imdb"), 0.8), {"experiment": "demo"}])
+    assert [r["accuracy"] for r in found.rows] == [0.8]
+
+
+@pytest.mark.parametrize(("accuracy", "answer"), [(0.84, "held"), (0.795, "not decided"), (0.7, "failed")])
+def test_accuracy_is_compared_within_its_interval(accuracy: float, answer: str) -> None:
+    rows = [row(table2_transformer("imdb"), 0.8), row(table2_budgetformer("imdb"), accuracy)]
+    assert answers(rows)["accuracy at least the Transformer's"].answer == answer
+
+
+def test_curves_of_the_budget() -> None:
+    def claim(first: float, last: float, validated: float) -> tuple[str, str]:
+        curves = {
+            "training": [{"mean_budget": first}, {"mean_budget": last}],
+            "validation": [{"eval_mean_budget": validated}],
+        }
+        found = answers([row(table2_budgetformer("imdb"), 0.8, curves=curves)])
+        return (
+            found["the budget falls during training"].answer,
+            found["training and validation budget agree"].answer,
+        )
+
+    assert claim(0.6, 0.3, 0.31) == ("held", "held")
+    assert claim(0.3, 0.6, 0.4) == ("failed", "failed")
+
+
+def test_fixed_budgets_random_heads_and_the_guess_about_the_collapse() -> None:
+    found = answers(
+        [
+            row(table3_adaptive("imdb"), 0.85),
+            row(table3_fixed("imdb", 0.5), 0.80),
+            row(table3_fixed("imdb", 1.0), 0.70),
+            row(table3_asked("imdb", 1.0), 0.84),
+            row(table3_asked("imdb", 1.0, rescale_gates=True), 0.55),
+            row(table4_learned("imdb"), 0.85),
+            row(table4_random("imdb"), 0.80),
+            row(table4_random_trained("imdb"), 0.60),
+        ]
+    )
+    assert found["adaptive beats every fixed budget"].answer == "held"
+    assert "trained at s = 0.5" in found["adaptive beats every fixed budget"].why
+    assert found["our guess: the collapse at s = 1 comes from gates that grow with s"].answer == "held"
+    assert found["random heads collapse, at evaluation"].answer == "failed"
+    assert "86%" in found["random heads collapse, at evaluation"].why
+    assert found["random heads collapse, in training too"].answer == "held"
+
+
+def test_budgets_of_larger_models_and_less_data() -> None:
+    shapes = [row(table5("imdb", *s), 0.8, mean_budget=b) for s, b in (((4, 8), 0.5), ((6, 12), 0.4))]
+    less = [row(table6("imdb", s), 0.8, mean_budget=b) for s, b in ((0.1, 0.3), (0.5, 0.5), (1.0, 0.4))]
+    found = answers(shapes + less)
+    assert found["larger models use smaller budgets"].answer == "held"
+    assert found["less data, larger budget"].answer == "failed"
+
+
+def test_the_smoke_scale_decides_nothing() -> None:
+    rows = [row(table2_transformer("imdb"), 0.5, scale="smoke"), row(table2_budgetformer("imdb"), 0.9, scale="smoke")]
+    assert {verdict.answer for verdict in answers(rows).values()} == {"not decided"}
+
+
+def test_the_report_is_one_page_twice(tmp_path: Path) -> None:
+    rows = [row(table2_transformer("imdb"), 0.8), row(table2_budgetformer("imdb"), 0.84)]
+    written = write(rows, tmp_path / "out")
+    markdown, html = written.markdown.read_text(encoding="utf-8"), written.html.read_text(encoding="utf-8")
+    for text in (markdown, html):
+        assert "Table II" in text
+        assert "0.8354" in text
+        assert "claims at scale cpu" in text
+    assert len(report_tables(rows)) == 2
+    with pytest.raises(ValueError, match="no rows"):
+        write([{"experiment": "demo"}], tmp_path / "nothing")
+    assert not (tmp_path / "nothing").exists()

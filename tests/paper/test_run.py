@@ -1,0 +1,155 @@
+"""Runs at the smoke scale: rows with all figures, shared models, skipping, going on, failing."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from budgetformer.reporting.results import append_row, read_rows
+from budgetformer_paper import run as runs
+from budgetformer_paper.recipe import Recipe
+from budgetformer_paper.recipes import (
+    experiments,
+    table2_budgetformer,
+    table2_tfidf,
+    table2_transformer,
+    table3_asked,
+    table3_fixed,
+    table4_random,
+    table4_static,
+    with_config,
+)
+from budgetformer_paper.run import Running, model_folder, plan, reproduce
+from budgetformer_paper.scales import smoke
+
+FIELDS = {"recipe", "scale", "config", "seed", "commit", "cpu", "torch", "accuracy", "interval", "macro_f1", "rows"}
+MODEL = {"mean_heads", "heads_per_layer", "effective_heads_per_layer", "macs", "macs_dense", "paper_macs"}
+MODEL |= {"paper_grams", "training_seconds", "peak_memory", "energy", "curves", "updates", "parameters"}
+
+
+def smoked(*recipes: Recipe) -> list[Recipe]:
+    return [smoke(recipe) for recipe in recipes]
+
+
+def test_table_2_gives_one_whole_row_each(running: Running) -> None:
+    recipes = smoked(table2_transformer("snli"), table2_budgetformer("snli"), table2_tfidf("snli"))
+    assert reproduce(recipes, seeds=1, running=running).written == 3
+    dense, budgeted, words = read_rows(running.results)
+    assert all(set(row) >= FIELDS for row in (dense, budgeted, words))
+    assert all(set(row) >= MODEL for row in (dense, budgeted))
+    assert (dense["mean_heads"], dense["macs"]) == (8, dense["macs_dense"])
+    assert len(budgeted["effective_heads_per_layer"]) == 2
+    assert all(1 <= heads <= 8 for heads in budgeted["effective_heads_per_layer"])
+    assert words["interval"][0] <= words["accuracy"] <= words["interval"][1]
+    assert budgeted["curves"]["validation"][-1]["eval_mean_budget"] > 0
+    assert budgeted["rows"]["rows"] == {"train": 64, "test": 32, "validation": 16}
+    assert budgeted["config"]["training"]["config"]["hidden_size"] == 48
+
+
+def test_one_model_answers_several_questions(running: Running) -> None:
+    recipes = smoked(
+        table2_budgetformer("imdb"),
+        table3_asked("imdb", 0.5),
+        table3_asked("imdb", 0.1, min_heads=0),
+        table3_asked("imdb", 1.0, rescale_gates=True),
+        table4_random("imdb"),
+        table4_static("imdb"),
+    )
+    planned = plan(recipes, seeds=1, running=running)
+    assert [row.trains for row in planned] == [True, *[False] * 5]
+    reproduce(recipes, seeds=1, running=running)
+    learned, half, none, all_heads, random, static = read_rows(running.results)
+    assert len(list((running.work / "models" / "smoke").iterdir())) == 1
+    assert (half["mean_heads"], half["mean_budget"]) == (4, 0.5)
+    assert (none["mean_heads"], all_heads["mean_heads"]) == (0, 8)
+    assert random["heads_per_layer"] == learned["heads_per_layer"]
+    assert all(heads == int(heads) >= 1 for heads in static["heads_per_layer"])
+    assert static["paper_macs"] is None
+    assert half["curves"] == learned["curves"]
+    assert not list(running.work.rglob("checkpoint-*"))
+
+
+def test_a_fixed_budget_is_trained_and_costs_what_it_says(running: Running) -> None:
+    reproduce(smoked(table3_fixed("imdb", 0.25)), seeds=1, running=running)
+    (row,) = read_rows(running.results)
+    assert (row["mean_heads"], row["mean_budget"]) == (2, 0.25)
+
+
+def test_finished_rows_are_skipped_and_further_seeds_are_added(running: Running) -> None:
+    recipes = smoked(table2_tfidf("ag_news"))
+    assert reproduce(recipes, seeds=1, running=running).written == 1
+    more = reproduce(recipes, seeds=2, running=running)
+    assert (more.written, more.skipped) == (1, 1)
+    assert [row["seed"] for row in read_rows(running.results)] == [0, 1]
+    (*_, third) = plan(recipes, seeds=3, running=running)
+    assert third.seconds == read_rows(running.results)[1]["seconds"]
+
+
+def test_a_changed_recipe_is_run_anew(running: Running) -> None:
+    (recipe,) = smoked(table2_budgetformer("imdb"))
+    append_row(
+        running.results,
+        {"recipe": recipe.label, "scale": "smoke", "seed": 0, "digest": recipe.row_digest()},
+    )
+    assert [row.done for row in plan([recipe], seeds=1, running=running)] == [True]
+    assert [row.done for row in plan([with_config(recipe, gamma=1.0)], seeds=1, running=running)] == [False]
+
+
+def test_a_broken_run_goes_on_from_its_checkpoint(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "drop_checkpoints", lambda folder: None)
+    (recipe,) = smoked(table2_budgetformer("imdb"))
+    assert recipe.training is not None
+    recipe = replace(recipe, training=replace(recipe.training, epochs=2))
+    folder = model_folder(recipe, 0, running)
+    reproduce([recipe], seeds=1, running=running)
+    whole = torch.load(folder / "checkpoints" / "checkpoint-8" / "optimizer.pt", weights_only=True)
+    shutil.rmtree(folder / "checkpoints" / "checkpoint-8")  # as if stopped after the first epoch
+    for name in ("config.json", "training.json", "measured.json", "model.safetensors"):
+        (folder / name).unlink()
+    running.results.unlink()
+    reproduce([recipe], seeds=1, running=running)
+    (row,) = read_rows(running.results)
+    assert row["resumed"] is True
+    again = torch.load(folder / "checkpoints" / "checkpoint-8" / "optimizer.pt", weights_only=True)
+    first, second = (next(iter(state["state"].values()))["exp_avg"] for state in (whole, again))
+    assert torch.equal(first, second)
+
+
+def test_a_run_that_fails_does_not_end_the_night(
+    running: Running, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good, bad = smoked(table2_tfidf("ag_news"), table2_tfidf("imdb"))
+    run_row = runs.run_row
+
+    def failing(recipe: Recipe, **rest: object) -> None:
+        if recipe.data.name == "imdb":
+            raise RuntimeError("out of memory")
+        run_row(recipe, **rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(runs, "run_row", failing)
+    outcome = reproduce([bad, good], seeds=1, running=running)
+    assert outcome.failed == [("table2/imdb/tfidf, seed 0", "out of memory")]
+    assert [row["data"] for row in read_rows(running.results)] == ["ag_news"]
+    assert "failed: table2/imdb/tfidf" in capsys.readouterr().err
+
+
+def test_missing_data_end_it_before_anything_is_written(running: Running, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"labels\.txt"):
+        reproduce(
+            smoked(*experiments(["imdb"])["table2"]),
+            seeds=1,
+            running=replace(running, data_folder=tmp_path / "elsewhere"),
+        )
+    assert not running.work.exists()
+    assert not running.results.exists()
+
+
+def test_budgets_of_every_test_row_are_written_on_request(running: Running, tmp_path: Path) -> None:
+    reproduce(smoked(table2_budgetformer("imdb")), seeds=1, running=replace(running, keep_budgets=tmp_path / "budgets"))
+    (file,) = (tmp_path / "budgets").iterdir()
+    header, *lines = file.read_text().splitlines()
+    assert (file.name, header, len(lines)) == ("table2-imdb-budgetformer-smoke-seed0.csv", "layer0,layer1", 32)
