@@ -87,7 +87,8 @@ def plan(recipes: Iterable[Recipe], *, seeds: int, running: Running) -> list[Pla
             missing = [] if done else [f for f in folders if f not in trained and not is_trained(f)]
             guess = sum(expected_seconds(needed, train=f in missing) for f, needed in folders.items())
             measured = took.get((recipe.label, recipe.scale, recipe.row_digest()))
-            seconds = 0.0 if done else measured or guess or expected_seconds(recipe)
+            expected = guess or expected_seconds(recipe) if measured is None else measured
+            seconds = 0.0 if done else expected
             trained |= set(missing)
             planned.append(Planned(recipe=recipe, seed=seed, done=done, trains=bool(missing), seconds=seconds))
     return planned

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +70,17 @@ def environment(**changes: str) -> dict[str, str]:
 
 
 def start(*arguments: object, entry: list[str] = ENTRY, **changes: str) -> subprocess.Popen[str]:
-    """A process of its own."""
+    """A process of its own, which hears Ctrl-C even where the tests themselves run in the background."""
     command = [*entry, *(str(argument) for argument in arguments)]
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, encoding="utf-8", env=environment(**changes))
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        env=environment(**changes),
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
+    )
 
 
 def there(*arguments: object, **options: Any) -> Outcome:

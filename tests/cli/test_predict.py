@@ -171,7 +171,7 @@ def wait_for_rows(path: Path) -> None:
 
 @pytest.mark.parametrize("extension", ["jsonl", "csv"])
 def test_a_stopped_run_goes_on_where_it_was(here: Here, model: Path, tmp_path: Path, extension: str) -> None:
-    rows = [{"text": f"{text}\nline, {i}", "n": i} for i, (text, _) in enumerate(texts(30_000))]
+    rows = [{"text": f"{text}\nline, {i}", "n": i} for i, (text, _) in enumerate(texts(10_000))]
     file = write_jsonl(tmp_path / "a.jsonl", rows)
     output, partial = tmp_path / f"o.{extension}", tmp_path / f"o.{extension}.partial"
     arguments = ["predict", model, "--input", file, "--keep-columns", "--output", output]
@@ -189,7 +189,7 @@ def test_a_stopped_run_goes_on_where_it_was(here: Here, model: Path, tmp_path: P
     assert not output.exists()
     assert "--resume" in here.mistake(*arguments)
     with open(partial, "a", encoding="utf-8") as half:
-        half.write('29999,"half a' if extension == "csv" else '{"id": 29999, "label": "Ü')
+        half.write('9999,"half a' if extension == "csv" else '{"id": 9999, "label": "Ü')
     assert "request" in here.mistake(*arguments, "--resume", "--budget", "0.5")
     outcome = here(*arguments, "--resume")
     assert outcome.code == 0, outcome.err
