@@ -16,7 +16,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 PAPER = sorted((SOURCE.parent / "budgetformer_paper").rglob("*.py"))
 LEVELS = [
     {"version", "configuration", "configuration_checks", "method"},
-    {"execution", "metering", "data", "objective", "model_folder", "locking", "windows", "side_by_side"},
+    {"execution", "metering", "data", "objective", "model_folder", "locking", "windows", "side_by_side", "quiet"},
     {"attention", "outputs", "layers", "pretrained", "modeling", "registration", "precision", "answers", "explanation"},
     {"reporting", "inference", "baselines"},
     {"evaluation", "agreement", "bench", "explaining"},

@@ -6,10 +6,7 @@ tokenizer is the model's own, so that everybody works on the same tokens.
 
 from __future__ import annotations
 
-import logging
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +17,7 @@ from transformers import BertConfig, BertForSequenceClassification, PreTrainedTo
 
 from ..answers import Pair
 from ..configuration import BudgetFormerConfig
+from ..quiet import quiet_exporters
 
 Answer = Callable[[Sequence[str | Pair]], Sequence[Any]]
 """Classifies inputs in order."""
@@ -87,7 +85,7 @@ def onnx_files(model: BertForSequenceClassification, folder: Path) -> dict[str, 
     exact, small = folder / "dense.onnx", folder / "dense-int8.onnx"
     ids = torch.ones(2, 8, dtype=torch.long)
     batch, length = torch.export.Dim("batch"), torch.export.Dim("length", max=model.config.max_position_embeddings)
-    with _silence():
+    with quiet_exporters():
         torch.onnx.export(
             _LogitsOnly(model).eval(),
             (ids, torch.ones_like(ids)),
@@ -150,16 +148,3 @@ class _LogitsOnly(torch.nn.Module):
 
 def _words(item: str | Pair) -> str:
     return item.text + item.pair if isinstance(item, Pair) else item
-
-
-@contextmanager
-def _silence() -> Iterator[None]:
-    """Exporter and quantiser report every step; what goes wrong is raised all the same."""
-    level = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(level)

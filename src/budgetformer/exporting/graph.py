@@ -7,10 +7,6 @@ of 0 close what a text did not choose. No choice of the example input is kept: t
 from __future__ import annotations
 
 import copy
-import logging
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +15,7 @@ from torch import Tensor, nn
 
 from ..configuration import BudgetFormerConfig
 from ..modeling import BudgetFormerForSequenceClassification
+from ..quiet import quiet_exporters
 from ..version import __version__
 
 OPSET = 18
@@ -64,7 +61,7 @@ def write_graph(model: BudgetFormerForSequenceClassification, file: Path, *, fix
     limit = model.config.text_limit
     batch, length = torch.export.Dim("batch"), torch.export.Dim("length", max=limit)
     example = torch.ones(2, min(8, limit), dtype=torch.long)
-    with _silence():
+    with quiet_exporters():
         torch.onnx.export(
             _Graph(twin, outputs),
             tuple(example.clone() for _ in names),  # one object for two inputs would make them one
@@ -119,16 +116,3 @@ def _sort_stable() -> Any:
         return opset18.TopK(x, opset18.Shape(x, start=-1), axis=-1, largest=1, sorted=1)
 
     return sort_stable
-
-
-@contextmanager
-def _silence() -> Iterator[None]:
-    """The exporter reports every step and its own deprecations; what goes wrong is raised all the same."""
-    level = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(level)

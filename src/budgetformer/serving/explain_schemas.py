@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, Field, create_model, model_vali
 
 from ..answers import Pair
 from ..configuration import BudgetFormerConfig
-from .schemas import NOT_BOTH, STRICT, Answer, Timings
+from .schemas import NOT_BOTH, STRICT, Answer, Timings, budget_fields
 from .settings import ServingSettings
 
 MAP_TOKENS = 64
@@ -67,10 +67,7 @@ def explain_model(config: BudgetFormerConfig, settings: ServingSettings) -> type
     elif not config.text_columns:
         fields["pair"] = (Annotated[str | None, words], None)
     if config.budgeted:
-        share = Annotated[float, Field(gt=0, le=1)]
-        for name, what in {"budget": "Use this share", "max_budget": "Use at most this share"}.items():
-            words = Field(description=f"{what} of the heads in every layer.", examples=[0.5])
-            fields[name] = (Annotated[share | None, words], None)
+        fields |= budget_fields()
         rules |= NOT_BOTH
     model: type[ExplainRequest] = create_model("Explain", __base__=_Checked, **fields)
     model.model_config["json_schema_extra"] = rules

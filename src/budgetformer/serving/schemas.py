@@ -84,16 +84,23 @@ def request_model(config: BudgetFormerConfig, settings: ServingSettings) -> type
     if single and double:
         rules["oneOf"] = [{"required": ["texts"]}, {"required": ["pairs"]}]
     if config.budgeted:
-        share = Annotated[float, Field(gt=0, le=1)]
-        for name, what in {"budget": "Use this share", "max_budget": "Use at most this share"}.items():
-            words = Field(description=f"{what} of the heads in every layer.", examples=[0.5])
-            fields[name] = (Annotated[share | None, words], None)
+        fields |= budget_fields()
         rules |= NOT_BOTH
     model: type[ClassifyRequest] = create_model("Classify", __base__=_Checked, **fields)
     model.model_config["json_schema_extra"] = rules
     model.__doc__ = "Texts to classify."
     model.model_rebuild(force=True)
     return model
+
+
+def budget_fields() -> dict[str, Any]:
+    """The two ways to ask for fewer heads, as fields of a request."""
+    share = Annotated[float, Field(gt=0, le=1)]
+    asked = {"budget": "Use this share", "max_budget": "Use at most this share"}
+    return {
+        name: (Annotated[share | None, Field(description=f"{what} of the heads in every layer.", examples=[0.5])], None)
+        for name, what in asked.items()
+    }
 
 
 def _size(settings: ServingSettings) -> list[Any]:
