@@ -8,8 +8,10 @@ import pytest
 import torch
 
 from budgetformer import Classifier
+from budgetformer.attention import budgeted_layers
 from budgetformer.execution.int8 import Int8Linear
 from budgetformer.precision import PRECISIONS, apply_precision, precision_of
+from budgetformer.side_by_side import side_by_side
 
 from .execution.test_choice import make_batch, make_model
 from .model_folders import make_folder
@@ -108,3 +110,27 @@ def test_auto_leaves_the_random_state_of_the_process_alone() -> None:
     torch.manual_seed(5)
     apply_precision(model, "auto")
     assert torch.equal(torch.rand(3), expected)
+
+
+def test_choices_of_a_bf16_model_are_made_by_nets_in_float32() -> None:
+    exact, half = make_model("packed"), make_model("packed")
+    apply_precision(half, "bf16")
+    for a, b in zip(budgeted_layers(exact), budgeted_layers(half), strict=True):
+        assert b.qkv.weight.dtype == torch.bfloat16
+        for net in ("relevance_net", "budget_net"):
+            for mine, theirs in zip(getattr(b, net).parameters(), getattr(a, net).parameters(), strict=True):
+                assert torch.equal(mine, theirs)
+
+
+def test_threads_share_a_half_precision_model() -> None:
+    model = make_model("packed").to(torch.bfloat16)
+    batches = [make_batch([length, 3, length + 2]) for length in range(1, 13)]
+
+    def work(batch: dict[str, torch.Tensor]) -> torch.Tensor:
+        with torch.inference_mode():
+            return model(**batch).logits
+
+    expected = [work(batch) for batch in batches]
+    for _ in range(20):
+        for found, logits in zip(side_by_side(work, batches, workers=4), expected, strict=True):
+            assert torch.equal(found, logits)

@@ -35,6 +35,7 @@ ARROWS = {
     ("modeling", "outputs"),
     ("modeling", "pretrained"),
     ("registration", "modeling"),
+    ("precision", "attention"),
     ("precision", "modeling"),
     ("agreement", "evaluation"),
     ("explanation", "answers"),

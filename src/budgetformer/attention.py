@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import chain
@@ -14,6 +15,9 @@ from torch import Tensor, nn
 from . import method
 from .execution import HeadWeights, Reach, TokenLayout, attend_first, gradients_wanted, resolve, resolve_layout
 from .execution.int8 import Int8HeadWeights, Int8Linear
+
+_SWAPPED = threading.Lock()
+"""``functional_call`` puts other tensors into the module while it runs: two threads of one model must take turns."""
 
 
 @dataclass(kw_only=True)
@@ -256,9 +260,10 @@ class BudgetedSelfAttention(nn.Module):
 def _in_float32(net: nn.Module, pooled_BD: Tensor) -> Tensor:
     if all(t.dtype == torch.float32 for t in chain(net.parameters(), net.buffers())):
         return net(pooled_BD).float()
-    tensors = dict([*net.named_parameters(), *net.named_buffers()])
-    other = {k: v.float() for k, v in tensors.items() if v.is_floating_point() and v.dtype != torch.float32}
-    return (torch.func.functional_call(net, other, (pooled_BD,)) if other else net(pooled_BD)).float()
+    with _SWAPPED:
+        tensors = dict([*net.named_parameters(), *net.named_buffers()])
+        other = {k: v.float() for k, v in tensors.items() if v.is_floating_point() and v.dtype != torch.float32}
+        return (torch.func.functional_call(net, other, (pooled_BD,)) if other else net(pooled_BD)).float()
 
 
 def budgeted_layers(module: nn.Module) -> Iterable[BudgetedSelfAttention]:

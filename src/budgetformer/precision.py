@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .attention import budgeted_layers
 from .execution.int8 import NO_REFERENCE, Int8Linear, has_int8, unsupported
 from .metering.latency import wait_for
 from .modeling import BudgetFormerForSequenceClassification
@@ -58,7 +59,7 @@ def apply_precision(
     if chosen.name == "int8":
         _to_int8(model, execution)
     else:
-        model.to(DTYPES[chosen.name])
+        _to_half(model, DTYPES[chosen.name])
     return chosen
 
 
@@ -95,6 +96,15 @@ def _int8_refusal(model: BudgetFormerForSequenceClassification, execution: str) 
     if execution == "reference":
         return NO_REFERENCE
     return unsupported(model.device)
+
+
+def _to_half(model: BudgetFormerForSequenceClassification, dtype: torch.dtype) -> None:
+    """Everything but the nets f and g: choices are made in float32 whatever the model's dtype."""
+    nets = [n for a in budgeted_layers(model) for n in (a.budget_net, a.relevance_net) if n is not None]
+    exact = [copy.deepcopy(net.state_dict()) for net in nets]
+    model.to(dtype)
+    for net, state in zip(nets, exact, strict=True):
+        net.float().load_state_dict(state)
 
 
 def _to_int8(model: BudgetFormerForSequenceClassification, execution: str) -> None:
