@@ -200,6 +200,14 @@ def require_share(budget: float | None, max_budget: float | None) -> None:
         raise ValueError(f"give --budget ({budget}) or --max-budget ({max_budget}), not both")
 
 
+def require_points(drop: float | None) -> None:
+    """Refuse a loss of accuracy that is none, and say the unit."""
+    if drop is not None and not 0 <= drop < 100:
+        raise ValueError(
+            f"--target-accuracy-drop is in percentage points, from 0 to below 100 (0.5 is half a point), got {drop}"
+        )
+
+
 def require_energy(asked: bool, *, watts: float | None, grid_intensity: float | None, region: str | None) -> None:
     """Refuse options of the energy meter that are out of range or have no effect, before anything is loaded."""
     if not asked:

@@ -92,6 +92,16 @@ DenseShare = Annotated[
         help="With --from: updates with all heads first. Default: a third.",
     ),
 ]
+TargetAccuracyDrop = Annotated[
+    float | None,
+    typer.Option(
+        "--target-accuracy-drop",
+        metavar="POINTS",
+        rich_help_panel=BUDGET,
+        help="After training, make the smallest budget that loses at most so many percentage points of accuracy on the "
+        "validation rows the folder's default, such as 0.5 for half a point.",
+    ),
+]
 Epochs = Annotated[
     float | None,
     typer.Option(
