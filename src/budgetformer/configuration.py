@@ -73,8 +73,8 @@ class BudgetFormerConfig(PreTrainedConfig):
         budget_price: λ, what a budget of 1 in one layer costs in units of the task loss.
         budget_sampling: share of the rows of a training batch that get a random number of heads instead of their own,
         so that one checkpoint serves every budget at request time.
-        default_budget: the share of heads, in (0, 1], for calls that name neither budget nor max_budget; None: the learned
-        budgets. budget=1.0 then gives all heads and max_budget=1.0 the learned budgets. Without effect in training.
+        default_budget: the share of heads, in (0, 1], of calls that name neither budget nor max_budget; None: the
+        learned budgets. budget=1.0 then gives all heads, max_budget=1.0 the learned budgets. Not used in training.
         head_choice: "learned", or "random" for a baseline: the relevance of every input is permuted among the heads, in
         training and inference alike, always in the same way for the same input (``method.random_policy``).
 

@@ -126,8 +126,8 @@ def measure_curve(
 ) -> BudgetCurve:
     """Evaluate at the model's own budgets and at every number of heads, with learned and with ``random`` choice.
 
-    ``dataset`` as in ``evaluate``; ``own``: its evaluation at the own budgets, where there is one. Raises ValueError for
-    full attention, which has no budgets.
+    ``dataset`` as in ``evaluate``; ``own``: its evaluation at the own budgets, where there is one. Raises ValueError
+    for full attention, which has no budgets.
     """
     config = classifier.config
     require_budgets(classifier)
@@ -186,6 +186,16 @@ def smallest_budget(curve: BudgetCurve, *, target: float) -> BudgetChoice:
         reference=reference,
         drop=_drop(point, reference),
         interval=Interval(low=100 * reach.low, high=100 * reach.high),
+    )
+
+
+def default_sentence(choice: BudgetChoice) -> str:
+    """What a folder does that has ``choice`` as its default, and how to ask for something else."""
+    if choice.budget is None:
+        return "The folder answers with its own budgets when a call names none."
+    return (
+        "The folder answers with this budget when a call names none (default_budget in config.json); budget=1.0 asks "
+        "for all heads and max_budget=1.0 for its own budgets."
     )
 
 

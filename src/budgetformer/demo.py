@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import datasets
 from rich.console import Console
 
 from .baselines import evaluate_tfidf

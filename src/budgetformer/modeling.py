@@ -84,7 +84,7 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
         for index, layer in enumerate(self.layers):
             keys = None if keys_B is None else keys_B + index * 1_000_003
             first_only = shortcut and index == len(self.layers) - 1
-            extra = {"policy": method.policy_of(policy, index), "need_maps": need_maps}
+            extra: dict[str, Any] = {"policy": method.policy_of(policy, index), "need_maps": need_maps}
             extra |= {"keys": keys, "first_only": first_only}
             x, decision, layer_maps = layer(x, layout, {**request, **extra})
             states.append(x)

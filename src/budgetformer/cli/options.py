@@ -96,6 +96,19 @@ def share(text: str) -> float:
     raise typer.BadParameter(f"{text!r} is not a share in (0, 1]{hint}")
 
 
+def points(text: str) -> float:
+    """A number of percentage points; what has a percent sign is answered with the number."""
+    try:
+        return float(text)
+    except ValueError:
+        number = text.strip().removesuffix("%").strip()
+    try:
+        hint = f"; give {float(number):g}"
+    except ValueError:
+        hint = "; give 0.5 for half a point"
+    raise typer.BadParameter(f"{text!r} is no number of percentage points{hint}")
+
+
 Budget = Annotated[
     float | None,
     typer.Option(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..configuration import BudgetFormerConfig
-from ..training.target import default_sentence
+from ..curve import default_sentence
 from .tables import figures_table, show
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ def conversion_card(source: Source, config: BudgetFormerConfig, *, ranked_rows: 
         f"# {markdown_escaped(origin.title)} as a BudgetFormer",
         "",
         f"A {kind} of {config.num_hidden_layers} layers of {config.num_attention_heads} heads and width "
-        f"{config.hidden_size}, converted from {origin.words()} without training. Texts are cut to {config.text_limit} tokens.",
+        f"{config.hidden_size}, converted from {origin.words()} without training. Texts are cut to "
+        f"{config.text_limit} tokens.",
         "",
         origin.licence_sentence(),
         "",

@@ -9,8 +9,8 @@ UNKNOWN = "not stated in its card; find it where the model is from"
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """A source model: ``title`` as people call it, whether that is a name ``on_hub``, the ``licence`` that its card names,
-    ``family`` and ``model_type``, and whether it was a ``classifier``.
+    """A source model: ``title`` as people call it, whether that is a name ``on_hub``, the ``licence`` that its card
+    names, ``family`` and ``model_type``, and whether it was a ``classifier``.
     """
 
     title: str

@@ -56,8 +56,8 @@ class TrainingSettings:
     Pretrained (docs/pretrained.md): start (the name of the model that the run begins with, told by who begins it),
     dense_share (share of the updates with all heads, before the budgets), gate_learning_rate (of the nets f and g).
 
-    Afterwards: target_accuracy_drop (percentage points that the folder's default budget may cost on the validation rows;
-    None: the model's own budgets are the default, and nothing is measured).
+    Afterwards: target_accuracy_drop (percentage points of accuracy on the validation rows that the folder's default
+    budget may cost; None: the model's own budgets are the default, and nothing is measured).
 
     Running: logging_steps and eval_steps in updates (None: chosen from the length of the run; every epoch), resume,
     overwrite, keep_best (False keeps the last state instead of the best one), tensorboard (a folder), quiet.

@@ -30,8 +30,9 @@ class Start:
     """A pretrained model that a run begins with.
 
     ``classes``: those that it has learned, in order; None for an encoder. ``segments``: it tells the parts of a pair
-    apart. ``origin``: what the card says of it. ``model``: the classifier with open gates and these further fields of the configuration. ``begin_budgets``:
-    ranks its heads on the encoded training rows and lowers its budgets to where they can be trained.
+    apart. ``origin``: what the card says of it. ``model``: the classifier with open gates and these further fields of
+    the configuration. ``begin_budgets``: ranks its heads on the encoded training rows and lowers its budgets to where
+    they can be trained.
     """
 
     tokenizer: PreTrainedTokenizerBase

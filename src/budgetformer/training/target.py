@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..curve import BudgetChoice, BudgetCurve, measure_curve, smallest_budget
+from ..curve import BudgetChoice, BudgetCurve, default_sentence, measure_curve, smallest_budget
 from ..inference import Classifier
 from ..reporting.curve_card import curve_section, with_section
 from ..reporting.gallery import measured_curve_picture
@@ -49,13 +49,3 @@ def measure_target(model: Any, data: PreparedData, *, target: float, progress: b
     choice = smallest_budget(curve, target=target)
     model.config.default_budget = choice.budget
     return MeasuredTarget(curve=curve, choice=choice)
-
-
-def default_sentence(choice: BudgetChoice) -> str:
-    """What the folder does from now on, and how to ask for something else."""
-    if choice.budget is None:
-        return "The folder answers with its own budgets, as it would without this choice."
-    return (
-        f"The folder answers with this budget when a call names none (default_budget in config.json). Ask for all heads "
-        "with budget=1.0 and for its own budgets with max_budget=1.0."
-    )
