@@ -11,6 +11,7 @@ import pytest
 
 from budgetformer import Classifier
 
+from ..model_folders import make_folder
 from .commands import Here, texts, write_csv
 from .conftest import trained
 
@@ -87,10 +88,8 @@ def test_the_smallest_budget_within_the_target_becomes_the_default(
     assert "the folder takes 0.125" in here("bench", folder, "--data", others, "--curve").out
 
 
-def test_own_budgets_take_a_default_back(here: Here, folder: Path, others: Path) -> None:
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-    forced = config | {"default_budget": 1.0, "fixed_budget": 0.125}
-    (folder / "config.json").write_text(json.dumps(forced), encoding="utf-8")
+def test_own_budgets_take_a_default_back(here: Here, others: Path, tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "model", fixed_budget=0.25, default_budget=1.0)
     done = here("bench", folder, "--data", others, "--curve", "--target-accuracy-drop", 99, "--set-default")
     assert done.code == 0, done.err
     assert "its own budgets, 1.00 heads per layer" in done.out

@@ -21,6 +21,7 @@ def default_of(folder: Path) -> float | None:
 def test_the_choice_is_made_on_the_validation_rows_alone(
     small_csv: Path, tmp_path: Path, tiny_settings: dict[str, Any]
 ) -> None:
+    tiny_settings |= {"config": tiny_settings["config"] | {"fixed_budget": 0.75}}
     result = train(train=small_csv, output=tmp_path / "m", target_accuracy_drop=99, **TARGET, **tiny_settings)
     assert result.choice is not None
     assert len(result.choice.point.correct) == result.validation_rows == 4

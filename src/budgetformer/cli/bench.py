@@ -135,7 +135,6 @@ def run(
     else:
         of_curve = {"--target-accuracy-drop": target_accuracy_drop, "--set-default": set_default, "--card": card}
         o.refuse(of_curve | {"--label-column": label_column, "--unlabelled": unlabelled}, "without --curve")
-    from ..data.columns import Columns
     from .early import check_inputs
     from .writing import check_target, write_json
 
@@ -152,12 +151,17 @@ def run(
         if target is not None:
             check_target(target, inputs=inputs)
             inputs.append(target)
-    asked = Columns(text=tuple(text_column or ()), pair=pair_column, label=label_column)
     if curve:
-        from .bench_curve import CurveOptions, check_writes, run_curve, split_of
+        from .bench_curve import check_writes, split_of
 
         check_writes(folder, card=card, set_default=set_default)
         split_of(data, split, target=target_accuracy_drop)
+    from ..data.columns import Columns
+
+    asked = Columns(text=tuple(text_column or ()), pair=pair_column, label=label_column)
+    if curve:
+        from .bench_curve import CurveOptions, run_curve
+
         run_curve(
             CurveOptions(
                 folder=folder,
