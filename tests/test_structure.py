@@ -19,7 +19,7 @@ LEVELS = [
     {"execution", "metering", "data", "objective", "model_folder", "locking", "windows", "side_by_side", "quiet"},
     {"attention", "outputs", "layers", "pretrained", "modeling", "registration", "precision", "answers", "explanation"},
     {"reporting", "inference", "baselines"},
-    {"evaluation", "agreement", "bench", "explaining"},
+    {"evaluation", "agreement", "curve", "bench", "explaining"},
     {"training"},
     {"demo", "conversion", "exporting", "serving"},
     {"cli"},
@@ -38,6 +38,8 @@ ARROWS = {
     ("precision", "attention"),
     ("precision", "modeling"),
     ("agreement", "evaluation"),
+    ("curve", "evaluation"),
+    ("bench", "curve"),
     ("explanation", "answers"),
     ("model_folder", "data"),
 }

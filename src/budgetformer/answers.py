@@ -95,16 +95,22 @@ class Request:
         """The number of inputs that the request is for; None: any."""
         return next((len(v) for v in (self.budget, self.max_budget) if isinstance(v, tuple)), None)
 
-    def forward_arguments(self, rows: Sequence[int], device: torch.device) -> dict[str, Any]:
-        """The request as keyword arguments of the model, for a batch of the inputs with these numbers."""
+    def forward_arguments(
+        self, rows: Sequence[int], device: torch.device, *, default: float | None = None
+    ) -> dict[str, Any]:
+        """The request as keyword arguments of the model, for a batch of the inputs with these numbers.
+
+        ``default`` is the model's own budget for inputs without one; among inputs with one it has to be put in here.
+        """
         arguments: dict[str, Any] = {"policy": self.policy, "rescale_gates": self.rescale_gates}
         arguments |= {"budget": self.budget, "max_budget": self.max_budget}
+        caps = [_of(self.max_budget, row) for row in rows]
+        asked = [_of(self.budget, row) for row in rows]
+        asked = [default if s is None and cap is None else s for s, cap in zip(asked, caps, strict=True)]
         if isinstance(self.max_budget, tuple):
-            caps = [self.max_budget[row] for row in rows]
             tensor = torch.tensor([1.0 if cap is None else cap for cap in caps], dtype=torch.float64, device=device)
             arguments["max_budget"] = tensor
-        if isinstance(self.budget, tuple):
-            asked = [self.budget[row] for row in rows]
+        if isinstance(self.budget, tuple) or (self.inputs is not None and default is not None):
             asked_B = torch.tensor([torch.nan if s is None else s for s in asked], dtype=torch.float64, device=device)
             arguments |= {"budget": None, "policy": _chained(sampled_policy(asked_B), self.policy)}
         return {name: value for name, value in arguments.items() if value is not None and value is not False}
@@ -129,6 +135,10 @@ def _is_list(value: Any) -> bool:
 
 def _is_share(value: Any) -> bool:
     return isinstance(value, numbers.Real) and not isinstance(value, bool) and 0 < float(value) <= 1
+
+
+def _of(value: Any, row: int) -> float | None:
+    return value[row] if isinstance(value, tuple) else value
 
 
 def _spread(value: Any, size: int) -> Sequence[float | None]:

@@ -73,6 +73,8 @@ class BudgetFormerConfig(PreTrainedConfig):
         budget_price: λ, what a budget of 1 in one layer costs in units of the task loss.
         budget_sampling: share of the rows of a training batch that get a random number of heads instead of their own,
         so that one checkpoint serves every budget at request time.
+        default_budget: the share of heads, in (0, 1], of calls that name neither budget nor max_budget; None: the
+        learned budgets. budget=1.0 then gives all heads, max_budget=1.0 the learned budgets. Not used in training.
         head_choice: "learned", or "random" for a baseline: the relevance of every input is permuted among the heads, in
         training and inference alike, always in the same way for the same input (``method.random_policy``).
 
@@ -125,6 +127,7 @@ class BudgetFormerConfig(PreTrainedConfig):
         gamma: float = 5.0,
         budget_price: float = 0.0,
         budget_sampling: float = 0.0,
+        default_budget: float | None = None,
         head_choice: str = "learned",
         label_smoothing: float = 0.0,
         class_weights: list[float] | None = None,
@@ -207,8 +210,13 @@ class BudgetFormerConfig(PreTrainedConfig):
 
     def dense_twin(self) -> BudgetFormerConfig:
         """The same model with full attention: identical parameters but for the nets f and g."""
-        changes = {"budgeted": False, "fixed_budget": None, "head_choice": "learned"}
+        changes = {"budgeted": False, "fixed_budget": None, "default_budget": None, "head_choice": "learned"}
         return type(self).from_dict(self.to_dict() | changes)
+
+    def asked(self, request: dict[str, Any]) -> dict[str, Any]:
+        """A request with the default budget where it names neither ``budget`` nor ``max_budget``."""
+        unasked = request.get("budget") is None and request.get("max_budget") is None
+        return request | {"budget": self.default_budget} if unasked and self.default_budget is not None else request
 
     def check(self) -> None:
         """Refuse values that cannot work, naming the field and the value."""

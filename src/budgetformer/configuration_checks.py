@@ -105,6 +105,10 @@ def check_fields(config: Any) -> None:
         allowed = _between(config.fixed_budget, 0, 1) and (config.fixed_budget > 0 or low_enough)
         _require(config, "fixed_budget", allowed, "lie in (0, 1], or be 0 with min_heads=0")
         _require(config, "fixed_budget", config.budgeted, "be None when budgeted is False")
+    if config.default_budget is not None:
+        allowed = _between(config.default_budget, 0, 1) and config.default_budget > 0
+        _require(config, "default_budget", allowed, "be None or lie in (0, 1]")
+        _require(config, "default_budget", config.budgeted, "be None when budgeted is False")
     if config.head_choice == "random":
         _require(config, "head_choice", config.budgeted, "be learned when budgeted is False")
         _require(config, "head_choice", config.budget_sampling == 0, "be learned with budget_sampling above 0")

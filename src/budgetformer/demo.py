@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import datasets
 from rich.console import Console
 
-from .baselines import evaluate_tfidf, random_policy
+from .baselines import evaluate_tfidf
+from .curve import measure_curve
 from .data.labels import encode_labels
 from .data.registry import DEMO, NamedData, load_named
 from .evaluation import Evaluation, evaluate
 from .inference import Classifier
-from .reporting.figures import CurvePoint
-from .reporting.gallery import curve_picture, head_pictures, training_pictures
+from .reporting.gallery import head_pictures, measured_curve_picture, training_pictures
 from .reporting.html import write_report
 from .reporting.results import append_row, environment
 from .reporting.tables import ModelRow, Table, models_table
@@ -71,7 +70,7 @@ def run_demo(
     known = encode_labels(train.dataset, train.class_names, source="the training articles")
     figures[TFIDF] = evaluate_tfidf(known, rows, seed=seed)
     _part(4, "the BudgetFormer once more at every number of heads, with learned and with random ones")
-    curve = budget_curve(classifiers[MODEL], rows, seed=seed)
+    curve = measure_curve(classifiers[MODEL], rows, seed=seed, own=evaluations[MODEL], progress=True).rows()
     table = demo_table(figures, classifiers[MODEL])
     drawn = pictures(budgeted, classifiers[MODEL], evaluations, curve)
     report = write_report(
@@ -119,19 +118,6 @@ def demo_settings(output: Path, *, seed: int, epochs: float, budgeted: bool) -> 
     )
 
 
-def budget_curve(classifier: Classifier, rows: datasets.Dataset, *, seed: int) -> list[dict[str, Any]]:
-    """Figures of one checkpoint at 1, 2, …, H heads, with the learned and with a random choice of heads."""
-    heads = classifier.config.num_attention_heads
-    curve = []
-    for k in range(1, heads + 1):
-        for choice, policy in (("learned", None), ("random", random_policy(seed))):
-            title = f"{k} of {heads} heads, {choice} choice"
-            measured = evaluate(classifier, rows, budget=k / heads, policy=policy, progress=True, title=title)
-            names = ("accuracy", "macro_f1", "mean_heads", "macs", "rows", "texts_per_second")
-            curve.append({"choice": choice} | {name: measured.figures[name] for name in names})
-    return curve
-
-
 def demo_table(figures: dict[str, dict[str, Any]], classifier: Classifier) -> Table:
     """The one table: accuracy, macro-F1, heads, multiply-adds executed, texts per second."""
     heads = classifier.config.num_attention_heads
@@ -162,23 +148,13 @@ def pictures(
     """All pictures of the report."""
     config, use = classifier.config, evaluations[MODEL].heads
     assert use is not None
-    points = {
-        choice: [CurvePoint.of(point) for point in curve if point["choice"] == choice]
-        for choice in ("learned", "random")
-    }
     interval = {"s_min": config.s_min, "s_max": config.s_max}
     return [
         *training_pictures(
             trained.history, heads=config.num_attention_heads, kept_step=trained.best_update, **interval
         ),
         *head_pictures(use, class_names=classifier.labels, **interval),
-        curve_picture(
-            learned=points["learned"],
-            random=points["random"],
-            own=CurvePoint.of(evaluations[MODEL].figures),
-            twin=CurvePoint.of(evaluations[TWIN].figures),
-            heads=config.num_attention_heads,
-        ),
+        measured_curve_picture(curve, heads=config.num_attention_heads, twin=evaluations[TWIN].figures),
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import datasets
@@ -35,10 +35,14 @@ class HeadUse:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """``figures`` as in ``budgetformer evaluate --json``; ``heads`` None with full attention or when not asked for."""
+    """``figures`` as in ``budgetformer evaluate --json``; ``heads`` None with full attention or when not asked for.
+
+    ``correct`` tells for every scored row, in order, whether its label was found.
+    """
 
     figures: dict[str, Any]
     heads: HeadUse | None
+    correct: np.ndarray = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +117,11 @@ def evaluate(
         "seconds": seconds,
         "texts_per_second": len(scored) / seconds,
     }
-    return Evaluation(figures=figures, heads=tally.head_use(truth) if details else None)
+    return Evaluation(
+        figures=figures,
+        heads=tally.head_use(truth) if details else None,
+        correct=np.array(tally.guesses) == truth,
+    )
 
 
 def inputs_of(dataset: datasets.Dataset, places: np.ndarray) -> Iterator[str | Pair]:
@@ -157,8 +165,9 @@ class _Tally:
         config, names = self.classifier.config, self.classifier.labels
         rows, guesses = len(truth), np.array(self.guesses)
         shares = np.array(self.budgets) if self.budgets else np.ones((1, max(config.num_hidden_layers, 1)))
-        if budget is not None and config.budgeted:
-            shares = np.full_like(shares, budget)
+        default = config.default_budget if budget is None and max_budget is None else None
+        if config.budgeted and (budget is not None or default is not None):
+            shares = np.full_like(shares, default if budget is None else budget)
         elif max_budget is not None and config.budgeted:
             shares = np.minimum(shares, max_budget)
         heads_per_layer = self.heads_L / rows
@@ -176,6 +185,7 @@ class _Tally:
             "confusion": confusion_matrix(truth, guesses, labels=range(len(names))).tolist(),
             "budget": budget,
             "max_budget": max_budget,
+            "default_budget": default,
             "execution": path.NAME,
             "precision": self.classifier.precision.name,
         }

@@ -66,7 +66,7 @@ def explain_encoded(
     config, model = classifier.config, classifier.model
     count, shown = config.num_attention_heads, heads
     batch = {k: v.to(model.device) for k, v in collate(encoded, pad_token_id=config.pad_token_id).items()}
-    asked = Request(**request).forward_arguments([0], model.device)
+    asked = Request(**request).forward_arguments([0], model.device, default=config.default_budget)
     output = model(**batch, **asked, output_budgets=True, output_hidden_states=True)
     layers, length = config.num_hidden_layers, len(encoded.input_ids[0])
     if output.kept is None:

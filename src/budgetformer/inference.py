@@ -202,7 +202,8 @@ class Classifier:
         device = self.model.device
         rows = range(len(part.input_ids)) if rows is None else rows
         tensors = {k: v.to(device) for k, v in collate(part, pad_token_id=self.config.pad_token_id).items()}
-        output = self.model(**tensors, **asked.forward_arguments(rows, device), output_budgets=True)
+        request = asked.forward_arguments(rows, device, default=self.config.default_budget)
+        output = self.model(**tensors, **request, output_budgets=True)
         scores_BC = torch.softmax(output.logits.float(), dim=-1).cpu().numpy().astype(float)
         if not np.isfinite(scores_BC).all():
             raise ValueError("the model's scores are not numbers: its weights are damaged or too large")

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 CHECKPOINTS, RECORD = "checkpoints", "training.json"
 """What a training run leaves in its folder: on the way, and at the end."""
+CURVE_PICTURE = "budget-curve.png"
+"""Beside the model card, which shows it."""
 _MODEL_TYPE = "budgetformer"  # of BudgetFormerConfig, whose import takes seconds
 
 

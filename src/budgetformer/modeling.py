@@ -63,6 +63,7 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
         if isinstance(policy, Sequence) and len(policy) != len(self.layers):
             raise ValueError(f"policy must be one or one per layer ({len(self.layers)}), got {len(policy)}")
         mask_BN = input_ids != self.config.pad_token_id if attention_mask is None else attention_mask.bool()
+        request = request if self.training else self.config.asked(request)
         gradients = self.training or gradients_wanted(self.parameters())
         x = self.embeddings(input_ids, token_type_ids, mask_BN)
         size = self.config.head_size
@@ -83,12 +84,8 @@ class BudgetFormerModel(BudgetFormerPreTrainedModel):
         for index, layer in enumerate(self.layers):
             keys = None if keys_B is None else keys_B + index * 1_000_003
             first_only = shortcut and index == len(self.layers) - 1
-            extra = {
-                "policy": method.policy_of(policy, index),
-                "keys": keys,
-                "need_maps": need_maps,
-                "first_only": first_only,
-            }
+            extra: dict[str, Any] = {"policy": method.policy_of(policy, index), "need_maps": need_maps}
+            extra |= {"keys": keys, "first_only": first_only}
             x, decision, layer_maps = layer(x, layout, {**request, **extra})
             states.append(x)
             decisions.append(decision)

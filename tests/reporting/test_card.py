@@ -71,13 +71,30 @@ def test_the_last_state_is_not_called_chosen() -> None:
     assert "these rows did not choose it" in model_card(config=config(), record=record(settings=settings))
 
 
-def test_a_curve_becomes_a_table() -> None:
-    point = {"budget": 0.25, "mean_heads": 2.0, "accuracy": 0.91, "macs": 1.5e6, "macs_dense": 3e6, "rows": 300}
-    curve = [point | {"budget": None}, point]
-    card = model_card(config=config(), record=record(curve=curve, curve_data="BBC News, test part"))
-    assert "on 300 texts of BBC News, test part" in card
-    assert "| learned | 2.00 of 8 | 0.9100 | 1,500,000 | 50% |" in card
-    assert "| 0.25 | 2.00 of 8 |" in card
+SOURCE = {"title": "maker/good", "on_hub": True, "licence": "mit", "family": "BERT", "model_type": "bert"}
+
+
+def test_a_model_trained_from_another_names_it_and_its_licence() -> None:
+    card = model_card(config=config(), record=record(source=SOURCE | {"classifier": False}))
+    assert "\nbase_model: maker/good\nlicense: mit\ntags:" in card
+    assert (
+        "The weights come from the BERT model `maker/good` (`bert`), an encoder; the classifier on it was new" in card
+    )
+    assert "Licence of the source: mit." in card
+    assert "and that of the source model to its weights." in card
+
+
+def test_a_source_folder_without_a_licence_is_called_so() -> None:
+    source = SOURCE | {"title": "mine", "on_hub": False, "licence": None, "classifier": True}
+    card = model_card(config=config(), record=record(source=source))
+    assert "base_model" not in card
+    assert "\nlicense:" not in card
+    assert "`mine` (`bert`), a text classifier, and were trained further." in card
+    assert "Licence of the source: not stated in its card; find it where the model is from." in card
+
+
+def test_a_model_from_scratch_names_no_source() -> None:
+    assert "The weights come from" not in model_card(config=config(), record=record())
 
 
 @pytest.mark.parametrize("name", ["a\n# b", "<script>", "[x](y)", "`c`"])

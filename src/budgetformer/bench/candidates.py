@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from ..answers import Pair
+from ..curve import possible_heads
 from ..inference import Classifier
 from ..metering.macs import dense_macs
 from .peers import Answer, batched_answer, dense_bert, onnx_answer, onnx_files, pipeline_answer
@@ -74,7 +75,11 @@ def ours(classifiers: Mapping[str, Classifier], settings: BenchSettings) -> list
         suffix = "" if precision == "float32" else f", {precision}"
         asks: dict[str, tuple[int | None, dict[str, Any]]] = {}
         if classifier.config.budgeted:
-            asks[f"own budgets{suffix}"] = None, {"policy": settings.policy}
+            default = classifier.config.default_budget
+            own = {} if default is None else {"max_budget": 1.0}
+            asks[f"own budgets{suffix}"] = None, {"policy": settings.policy} | own
+            if default is not None:
+                asks[f"default budget {default:.3g}{suffix}"] = None, {"policy": settings.policy}
             for k in possible_heads(classifier) if settings.heads is None else settings.heads:
                 name = f"{k} of {all_heads} heads{suffix}"
                 asks[name] = k, {"budget": k / all_heads, "policy": settings.policy}
@@ -90,11 +95,6 @@ def ours(classifiers: Mapping[str, Classifier], settings: BenchSettings) -> list
         ask = {"policy": settings.policy} if exact.config.budgeted else {}
         found.append(Candidate(name=REFERENCE, precision="float32", answer=_answer(twin, ask), kind="reference"))
     return found
-
-
-def possible_heads(classifier: Classifier) -> range:
-    """The numbers of heads that a budget can ask for; fewer than ``min_heads`` are never kept."""
-    return range(max(1, classifier.config.min_heads), classifier.config.num_attention_heads + 1)
 
 
 def _answer(classifier: Classifier, ask: dict[str, Any]) -> Answer:

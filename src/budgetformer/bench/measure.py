@@ -15,10 +15,11 @@ import numpy as np
 import torch
 
 from ..answers import Pair, Prediction
+from ..curve import possible_heads
 from ..inference import Classifier
 from ..metering.latency import Timing, interleaved, latencies
 from ..metering.memory import MemoryMeter
-from .candidates import REFERENCE, BenchSettings, Candidate, ours, peers, possible_heads
+from .candidates import REFERENCE, BenchSettings, Candidate, ours, peers
 from .peak import peak_job
 
 PREPARING, TRYING, MEMORY, TIMING, ALONE = "Preparing", "First answers", "Memory", "Rounds", "Texts one by one"

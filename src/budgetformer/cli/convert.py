@@ -70,6 +70,7 @@ def run(
     alpha_max: t.AlphaMax = None,
     gate_learning_rate: t.GateLearningRate = None,
     distillation: t.Distillation = None,
+    target_accuracy_drop: t.TargetAccuracyDrop = None,
     epochs: t.Epochs = None,
     max_steps: t.MaxSteps = None,
     batch_size: t.BatchSize = None,
@@ -94,12 +95,14 @@ def run(
     delimiter: o.Delimiter = None,
 ) -> None:
     o.require_share(budget, None)
+    o.require_points(target_accuracy_drop)
     config = {"s_min": s_min, "s_max": s_max, "s_max_start": s_max_start, "ceiling_until": ceiling_until}
     config |= {"budget_sampling": budget_sampling, "alpha_max": alpha_max, "distillation": distillation}
     training: dict[str, Any] = {
         "validation": validation,
         "validation_fraction": validation_fraction,
         "gate_learning_rate": gate_learning_rate,
+        "target_accuracy_drop": target_accuracy_drop,
         "epochs": epochs,
         "max_steps": max_steps,
         "batch_size": batch_size,

@@ -159,7 +159,7 @@ def _report(classifier: Classifier, figures: dict[str, Any]) -> None:
     config = classifier.config
     per_layer = ", ".join(f"{heads:.2f}" for heads in figures["heads_per_layer"])
     asked = next(
-        (f" (asked: {name} {figures[key]})" for name, key in _ASKED if figures[key] is not None),
+        (f" ({name} {figures[key]:.7g})" for name, key in _ASKED if figures[key] is not None),
         "" if config.budgeted else " (full attention)",
     )
     rows = [
@@ -204,7 +204,7 @@ def class_rows(labels: list[str], confusion: list[list[int]]) -> list[tuple[str,
     ]
 
 
-_ASKED = (("budget", "budget"), ("at most", "max_budget"))
+_ASKED = (("asked: budget", "budget"), ("asked: at most", "max_budget"), ("the folder's default:", "default_budget"))
 
 
 def _share(used: float, full: float, what: str) -> str:

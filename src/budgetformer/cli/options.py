@@ -96,6 +96,19 @@ def share(text: str) -> float:
     raise typer.BadParameter(f"{text!r} is not a share in (0, 1]{hint}")
 
 
+def points(text: str) -> float:
+    """A number of percentage points; what has a percent sign is answered with the number."""
+    try:
+        return float(text)
+    except ValueError:
+        number = text.strip().removesuffix("%").strip()
+    try:
+        hint = f"; give {float(number):g}"
+    except ValueError:
+        hint = "; give 0.5 for half a point"
+    raise typer.BadParameter(f"{text!r} is no number of percentage points{hint}")
+
+
 Budget = Annotated[
     float | None,
     typer.Option(
@@ -198,6 +211,14 @@ def require_share(budget: float | None, max_budget: float | None) -> None:
             raise ValueError(f"{name} must lie in (0, 1], got {value}{percent}")
     if budget is not None and max_budget is not None:
         raise ValueError(f"give --budget ({budget}) or --max-budget ({max_budget}), not both")
+
+
+def require_points(drop: float | None) -> None:
+    """Refuse a loss of accuracy that is none, and say the unit."""
+    if drop is not None and not 0 <= drop < 100:
+        raise ValueError(
+            f"--target-accuracy-drop is in percentage points, from 0 to below 100 (0.5 is half a point), got {drop}"
+        )
 
 
 def require_energy(asked: bool, *, watts: float | None, grid_intensity: float | None, region: str | None) -> None:

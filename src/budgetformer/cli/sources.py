@@ -99,7 +99,7 @@ def _rows(
         )
         named = load_named(name, split, folder=data_folder)
         if named is None:
-            raise DataError(f"{name} has no {split} split")
+            raise DataError(f"{name} has no {split} split; choose another with --split, or give a file")
         rows, columns, source = named.dataset, named.columns, f"{name} {split}"
     else:
         refuse({"--split": split, "--data-folder": data_folder}, "with a file, it is for the data sets by name")

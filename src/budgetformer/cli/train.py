@@ -96,6 +96,7 @@ def run(
     gate_learning_rate: t.GateLearningRate = None,
     distillation: t.Distillation = None,
     dense_share: t.DenseShare = None,
+    target_accuracy_drop: t.TargetAccuracyDrop = None,
     epochs: t.Epochs = None,
     max_steps: t.MaxSteps = None,
     batch_size: t.BatchSize = None,
@@ -158,6 +159,7 @@ def run(
     }
     if dense:
         of_gates = heads | {"gate_learning_rate": gate_learning_rate, "dense_share": dense_share}
+        of_gates |= {"target_accuracy_drop": target_accuracy_drop}
         o.refuse({_option(name): value for name, value in of_gates.items()}, "with --dense, which has no budgets")
     if from_model is None:
         o.refuse({"--distillation": distillation, "--dense-share": dense_share}, "without --from MODEL")
@@ -167,6 +169,7 @@ def run(
             {"--preset": preset, "--tokenizer": tokenizer, "--vocab-size": vocab_size},
             "with --from, which brings its own",
         )
+    o.require_points(target_accuracy_drop)
     if tokenizer is not None:
         o.refuse({"--vocab-size": vocab_size}, "with --tokenizer, which brings its vocabulary")
     if validation is not None:
@@ -228,6 +231,7 @@ def run(
         "seed": seed,
         "gate_learning_rate": gate_learning_rate,
         "dense_share": dense_share,
+        "target_accuracy_drop": target_accuracy_drop,
         "precision": precision,
         "gradient_checkpointing": gradient_checkpointing,
         "device": device,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..configuration import BudgetFormerConfig
+from ..curve import default_sentence
 from .tables import figures_table, show
 
 if TYPE_CHECKING:
@@ -32,5 +33,8 @@ def report(result: TrainingResult) -> None:
                 f"note: the mean budget {metrics['mean_budget']:.3f} lies above the wanted {config.s_max:g}: train "
                 "longer, or with a larger --gate-learning-rate or --alpha-max"
             )
+    if result.choice is not None:
+        for sentence in (*result.choice.sentences(), default_sentence(result.choice)):
+            print(sentence)
     print(f"\nModel folder: {output}")
     print(f"Next: budgetformer evaluate {output} --data FILE (other rows), or budgetformer predict {output} 'a text'")

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import BUDGET, RUNNING
+from .options import BUDGET, RUNNING, points
 
 MODEL, OPTIMISATION = "Model", "Optimisation"
 
@@ -90,6 +90,17 @@ DenseShare = Annotated[
         metavar="SHARE",
         rich_help_panel=BUDGET,
         help="With --from: updates with all heads first. Default: a third.",
+    ),
+]
+TargetAccuracyDrop = Annotated[
+    float | None,
+    typer.Option(
+        "--target-accuracy-drop",
+        metavar="POINTS",
+        parser=points,
+        rich_help_panel=BUDGET,
+        help="After training, make the smallest budget that loses at most so many percentage points of accuracy on the "
+        "validation rows the folder's default, such as 0.5 for half a point.",
     ),
 ]
 Epochs = Annotated[

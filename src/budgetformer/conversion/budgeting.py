@@ -138,6 +138,7 @@ def start_of(source: Source, unread: dict[str, Tensor]) -> Start:
     return Start(
         tokenizer=source.tokenizer,
         classes=None if own is None else tuple(str(own[i]) for i in sorted(own)),
+        origin=source.origin,
         segments=target_fields(source)["type_vocab_size"] > 1,
         model=model,
         begin_budgets=begin_budgets,

@@ -12,22 +12,19 @@ from .source import Source
 
 def conversion_card(source: Source, config: BudgetFormerConfig, *, ranked_rows: int | None = None) -> str:
     """Markdown with the Hub's metadata block. ``ranked_rows``: labelled rows that the heads were ranked on."""
-    licence, place = source.place.licence(), source.place
+    origin = source.origin
     head = ["---", "library_name: budgetformer"]
     head += ["pipeline_tag: text-classification"] if source.classifier else []
-    head += [] if place.is_folder else [f"base_model: {place.title}"]
-    head += [f"license: {licence}"] if licence else []
-    head += ["tags:", "- budgetformer", "- adaptive-computation", "---", ""]
+    head += [*origin.front_matter(), "tags:", "- budgetformer", "- adaptive-computation", "---", ""]
     kind = "text classifier" if source.classifier else "encoder without a classifier"
-    title = markdown_escaped(place.title)
     lines = [
-        f"# {title} as a BudgetFormer",
+        f"# {markdown_escaped(origin.title)} as a BudgetFormer",
         "",
         f"A {kind} of {config.num_hidden_layers} layers of {config.num_attention_heads} heads and width "
-        f"{config.hidden_size}, converted from the {source.family.name} model `{place.title}` "
-        f"(`{source.config.model_type}`) without training. Texts are cut to {config.text_limit} tokens.",
+        f"{config.hidden_size}, converted from {origin.words()} without training. Texts are cut to "
+        f"{config.text_limit} tokens.",
         "",
-        f"Licence of the source: {licence or 'not stated in its card; find it where the model is from'}.",
+        origin.licence_sentence(),
         "",
         "## Heads",
         "",

@@ -24,11 +24,12 @@ HEAD = ("pooling", "classifier_activation", "classifier_bias", "classifier_norm"
 """Fields that say what stands between the last layer and the classifier."""
 
 
-def to_transformers(folder: str | Path, *, output: str | Path | None = None) -> PreTrainedModel:
+def to_transformers(folder: str | Path, *, output: str | Path | None = None, encoder: bool = False) -> PreTrainedModel:
     """The model of a converted folder with all its heads, in its source's class, in evaluation.
 
     The weights are those of the source, or what training made of them; budgets are left behind. With ``output``, it is
-    written there with its tokenizer, to be loaded by ``transformers`` alone.
+    written there with its tokenizer, to be loaded by ``transformers`` alone. ``encoder``: without the classifier, which
+    works for every folder that began with an encoder, also where the classifier's class reads its tokens otherwise.
 
     Raises ValueError when the folder holds no converted model, or one that its source's class cannot be.
     """
@@ -45,7 +46,11 @@ def to_transformers(folder: str | Path, *, output: str | Path | None = None) -> 
     family = family_named(config.source["model_type"])
     with quietly():
         model = (BudgetFormerForSequenceClassification if classifier else BudgetFormerModel).from_pretrained(folder)
-        result = _back(folder, config, family, model.state_dict(), classifier=classifier)
+        state = model.state_dict()
+        if classifier and encoder:
+            inner = "budgetformer."
+            state = {key.removeprefix(inner): tensor for key, tensor in state.items() if key.startswith(inner)}
+        result = _back(folder, config, family, state, classifier=classifier and not encoder)
     if target is not None:
         write_folder(target, model=result, tokenizer=load_tokenizer(folder, config), unread={})
     return result
@@ -80,7 +85,7 @@ def _check_head(folder: Path, config: BudgetFormerConfig, family: Family, source
         if getattr(config, name) != wanted[name]:
             raise ValueError(
                 f"{folder}: {family.classifier_class} has {name} {wanted[name]!r}, and this model "
-                f"{getattr(config, name)!r}: it cannot be taken back"
+                f"{getattr(config, name)!r}: it cannot be taken back whole; encoder=True takes its encoder"
             )
 
 

@@ -15,6 +15,7 @@ from transformers.utils import logging
 
 from ..model_folder import check_vocabulary
 from ..pretrained import check_finite
+from ..reporting.origin import Origin
 from .families import family_of, is_classifier
 from .family import Family
 from .opening import LONGEST, Place, check_vocabulary_files, open_source
@@ -35,6 +36,18 @@ class Source:
     state: dict[str, Tensor]
     tokenizer: Any
     other_heads: tuple[str, ...]
+
+    @property
+    def origin(self) -> Origin:
+        """What a card says of it."""
+        return Origin(
+            title=self.place.title,
+            on_hub=not self.place.is_folder,
+            licence=self.place.licence(),
+            family=self.family.name,
+            model_type=self.family.model_type,
+            classifier=self.classifier,
+        )
 
     @property
     def max_length(self) -> int | None:

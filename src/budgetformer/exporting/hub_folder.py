@@ -17,7 +17,7 @@ import torch
 
 from ..configuration import BudgetFormerConfig
 from ..inference import Classifier
-from ..model_folder import check_folder
+from ..model_folder import CURVE_PICTURE, check_folder
 from .own_code import AUTO_MAP, CONFIGURATION, MODELING, code_files
 from .verification import random_batches
 
@@ -36,7 +36,7 @@ EXPECTED = (
     "label2id",
 )
 """Fields that programs of others read from ``config.json``; each is written even where it has its default."""
-EXTRA = ("README.md", "training.json")
+EXTRA = ("README.md", "training.json", CURVE_PICTURE)
 HOW_TO_LOAD = """
 ## Loading without the package
 

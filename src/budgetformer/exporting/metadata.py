@@ -54,6 +54,7 @@ def metadata(classifier: Classifier, *, folder: Path, sets: HeadSets | None, che
         "heads_per_layer": config.num_attention_heads,
         "heads": heads,
         "selection": config.selection if config.budgeted else None,
+        "default_budget": config.default_budget if sets is None else None,
         "tolerance": TOLERANCE,
         "verified_inputs": checked.inputs,
         "verified_difference": checked.difference,

@@ -139,4 +139,5 @@ def _clear(output: Any, config: BudgetFormerConfig) -> np.ndarray:
     last_BL = np.take_along_axis(falling_BLH, np.maximum(k_BL - 1, 0)[..., None], -1)[..., 0]
     next_BL = np.take_along_axis(falling_BLH, np.minimum(k_BL, heads - 1)[..., None], -1)[..., 0]
     near_BL = (last_BL != next_BL) & (last_BL - next_BL < NEAR_RELEVANCE * last_BL)
-    return ~(edge_BL & (config.fixed_budget is None) | near_BL).any(axis=-1)
+    learned = config.fixed_budget is None and config.default_budget is None
+    return ~(edge_BL & learned | near_BL).any(axis=-1)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ..configuration import BudgetFormerConfig
 from .intervals import wilson
+from .origin import Origin
 from .tables import Table, markdown_escaped
 
 NOT_MEASURED = "not measured"
@@ -16,15 +17,16 @@ NOT_MEASURED = "not measured"
 def model_card(*, config: BudgetFormerConfig, record: dict[str, Any]) -> str:
     """Markdown with the Hub's metadata block, from the configuration and the content of ``training.json``.
 
-    ``record["curve"]``, when there, holds the figures of evaluations of this model at several budgets; they become
-    a table. ``record["curve_data"]`` says on which texts.
+    ``record["source"]``, when there, is the ``Origin`` of the weights as JSON values.
     """
+    origin = Origin(**record["source"]) if record.get("source") else None
     pair = "Pair(premise, hypothesis)" if config.pair_column else '"a text"'
     return "\n".join(
         [
             "---",
             "library_name: budgetformer",
             "pipeline_tag: text-classification",
+            *(origin.front_matter() if origin else []),
             "tags:",
             "- budgetformer",
             "- adaptive-computation",
@@ -38,9 +40,9 @@ def model_card(*, config: BudgetFormerConfig, record: dict[str, Any]) -> str:
             "",
             *_measured(config, record),
             "",
-            *_curve(config, record),
             "## Training",
             "",
+            *(origin.trained_from() if origin else []),
             *_training(record),
             "",
             "## Use",
@@ -56,7 +58,8 @@ def model_card(*, config: BudgetFormerConfig, record: dict[str, Any]) -> str:
             "",
             "The figures above hold for texts like those they were measured on. Nothing was measured about other "
             "sources, languages or times, nor about how errors fall on groups of people.",
-            "The licence of the training data applies to what was learned from it.",
+            "The licence of the training data applies to what was learned from it"
+            + (", and that of the source model to its weights." if origin else "."),
             "",
         ]
     )
@@ -113,33 +116,6 @@ def _measured(config: BudgetFormerConfig, record: Mapping[str, Any]) -> list[str
         else "The last state of the training was kept, so these rows did not choose it."
     )
     return [f"On the validation part, {rows:,} rows. {chosen}", "", table.to_markdown()]
-
-
-def _curve(config: BudgetFormerConfig, record: Mapping[str, Any]) -> list[str]:
-    curve: Sequence[Mapping[str, Any]] = record.get("curve") or ()
-    if not curve:
-        return []
-    cells = [
-        [
-            "learned" if point.get("budget") is None else f"{point['budget']:g}",
-            f"{point['mean_heads']:.2f} of {config.num_attention_heads}",
-            f"{point['accuracy']:.4f}",
-            f"{point['macs']:,.0f}",
-            f"{point['macs'] / point['macs_dense']:.0%}",
-        ]
-        for point in curve
-    ]
-    columns = ("Budget", "Heads per layer", "Accuracy", "Multiply-adds per text", "of all heads")
-    data = f" of {markdown_escaped(record['curve_data'])}" if record.get("curve_data") else ""
-    return [
-        "## At other budgets",
-        "",
-        f"The same weights with `budget=` at request time, on {curve[0]['rows']:,} texts{data}. Multiply-adds are the "
-        "products of matrices that were executed; the last column compares them with all heads of this model.",
-        "",
-        Table(caption="", columns=columns, rows=cells).to_markdown(),
-        "",
-    ]
 
 
 def _training(record: Mapping[str, Any]) -> list[str]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from matplotlib.figure import Figure
 
@@ -91,6 +92,23 @@ def curve_picture(
         "choice keeps as many heads but draws which. The star is the model at its own, learned budgets. The accuracy "
         "axis does not start at 0. A band is the 95% interval of an accuracy measured on that many texts: lines whose "
         "bands overlap may not differ. Multiply-adds are those of products of matrices, padding not counted.",
+    )
+
+
+def measured_curve_picture(
+    rows: Sequence[Mapping[str, Any]], *, heads: int, twin: Mapping[str, Any] | None = None
+) -> Picture:
+    """``curve_picture`` of the rows of a ``BudgetCurve``; ``twin``: figures of the full-attention model."""
+    points = {
+        choice: [CurvePoint.of(row) for row in rows if row["choice"] == choice]
+        for choice in ("learned", "random", "own")
+    }
+    return curve_picture(
+        learned=points["learned"],
+        random=points["random"],
+        own=points["own"][0] if points["own"] else None,
+        twin=None if twin is None else CurvePoint.of(twin),
+        heads=heads,
     )
 
 

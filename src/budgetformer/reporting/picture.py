@@ -52,6 +52,12 @@ def data_uri(figure: Figure) -> str:
     return f"data:image/{kind};base64,{base64.b64encode(image).decode('ascii')}"
 
 
+def png(figure: Figure) -> bytes:
+    """The figure as the content of a PNG file."""
+    with project_style():
+        return _saved(figure, "png", dpi=DOTS_PER_INCH)
+
+
 def readable_anywhere(text: str) -> str:
     """``text``, or its code points (``U+4F60 …``) where a picture without text, such as a PNG, could not show it."""
     return " ".join(f"U+{ord(c):04X}" for c in text) if _lacks(text) else text

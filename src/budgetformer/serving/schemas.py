@@ -189,6 +189,7 @@ class ModelResponse(BaseModel):
     labels: list[str]
     takes: str = Field(description="texts, pairs, or texts or pairs")
     budgeted: bool
+    default_budget: float | None = Field(description="Share of the heads for requests that name none; null: its own.")
     sizes: Sizes
     device: str
     precision: str

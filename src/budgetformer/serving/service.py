@@ -52,6 +52,7 @@ class Service:
     async def load(self) -> None:
         """Load the model and try it; what the folder cannot do is raised."""
         await asyncio.wrap_future(self.engine.load())
+        self.batcher.shedder.default = self.classifier.config.default_budget
         if self.status == "loading":
             self.status = "ready"
 
@@ -197,6 +198,7 @@ def describe(service: Service, *, version: str, training: Callable[[Path], dict[
         "labels": classifier.labels,
         "takes": takes,
         "budgeted": bool(config.budgeted),
+        "default_budget": config.default_budget,
         "sizes": {
             "layers": config.num_hidden_layers,
             "heads": config.num_attention_heads,

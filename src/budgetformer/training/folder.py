@@ -12,7 +12,7 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from ..model_folder import CHECKPOINTS, RECORD, check_run_folder
+from ..model_folder import CHECKPOINTS, CURVE_PICTURE, RECORD, check_run_folder
 from .checkpoints import newest_checkpoint
 
 
@@ -41,9 +41,18 @@ def start_output(output: Path) -> None:
 
 
 def write_model_folder(
-    output: Path, *, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, card: str, record: dict[str, Any]
+    output: Path,
+    *,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    card: str,
+    record: dict[str, Any],
+    picture: bytes | None = None,
 ) -> None:
-    """Write the finished model aside and move it in, file by file, ``config.json`` last."""
+    """Write the finished model aside and move it in, file by file, ``config.json`` last.
+
+    ``picture``: the curve that the card shows.
+    """
     aside = output / ".model.partial"
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
@@ -52,6 +61,10 @@ def write_model_folder(
             model.save_pretrained(aside)
             tokenizer.save_pretrained(aside)
         (aside / "README.md").write_text(card, encoding="utf-8")
+        if picture is None:
+            (output / CURVE_PICTURE).unlink(missing_ok=True)  # of an earlier run
+        else:
+            (aside / CURVE_PICTURE).write_bytes(picture)
         (aside / RECORD).write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         (aside / "model.safetensors").chmod((aside / "config.json").stat().st_mode)  # safetensors writes 0600
         for file in sorted(aside.iterdir(), key=lambda p: p.name == "config.json"):

@@ -31,6 +31,7 @@ FREE = (
     "device",
     "title",
     "keep_best",
+    "target_accuracy_drop",
 )
 
 
@@ -100,13 +101,19 @@ def training_record(
     *,
     metrics: dict[str, float],
     seconds: float,
+    source: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """``training.json``: settings, data counts, measured figures, versions, and the whole log."""
+    """``training.json``: settings, data counts, measured figures, versions, and the whole log.
+
+    ``source``: the ``Origin`` of a pretrained model that the run began with; no preset gave it its size then.
+    """
+    described = settings.describe() | ({"preset": None} if source else {})
     return {
         "budgetformer": __version__,
         "torch": torch.__version__,
         "transformers": transformers.__version__,
-        "settings": settings.describe(),
+        "settings": described,
+        "source": source,
         "data": data.counts | {"classes": data.class_counts, "fingerprint": data.fingerprint, "files": data.files},
         "parameters": sum(p.numel() for p in trainer.model.parameters()),
         "updates": trainer.state.global_step,

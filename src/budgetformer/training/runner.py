@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from transformers import DataCollatorWithPadding, PrinterCallback, TrainingArgum
 from transformers.integrations import TensorBoardCallback
 
 from ..configuration import BudgetFormerConfig
+from ..curve import BudgetChoice
 from ..inference import pick_device
 from ..locking import alone_in
 from ..model_folder import CHECKPOINTS
@@ -29,6 +30,7 @@ from .record import keep_settings, training_record
 from .schedule import BudgetSchedule, TrainingWatch
 from .settings import TrainingSettings
 from .start import BudgetStart, Start
+from .target import measure_target
 from .trainer import BudgetTrainer, classification_metrics
 
 
@@ -36,7 +38,8 @@ from .trainer import BudgetTrainer, classification_metrics
 class TrainingResult:
     """``output`` the model folder; ``metrics`` on the ``validation_rows``; ``history`` the Trainer's log rows.
 
-    ``best_update`` is the update whose state was kept, None when the last one was.
+    ``best_update`` is the update whose state was kept, None when the last one was. ``choice``: with
+    ``target_accuracy_drop``, the budget that became the folder's default.
     """
 
     output: Path
@@ -45,6 +48,7 @@ class TrainingResult:
     history: list[dict[str, Any]]
     best_update: int | None
     seconds: float
+    choice: BudgetChoice | None = None
 
 
 def train(**settings: Any) -> TrainingResult:
@@ -120,9 +124,18 @@ def run(settings: TrainingSettings, start: Start | None = None) -> TrainingResul
             seconds=time.perf_counter() - started,
         )
         if trainer.is_world_process_zero():
-            record = training_record(settings, data, trainer, metrics=metrics, seconds=result.seconds)
-            card = model_card(config=config, record=record)
-            write_model_folder(output, model=trainer.model, tokenizer=data.tokenizer, card=card, record=record)
+            source = None if start is None else asdict(start.origin)
+            record = training_record(settings, data, trainer, metrics=metrics, seconds=result.seconds, source=source)
+            card, picture = model_card(config=config, record=record), None
+            if settings.target_accuracy_drop is not None:
+                drop, shown = settings.target_accuracy_drop, not settings.quiet
+                target = measure_target(trainer.model, data, target=drop, progress=shown)
+                record |= target.record()
+                card, picture = target.add_to(card)
+                result = replace(result, choice=target.choice)
+            write_model_folder(
+                output, model=trainer.model, tokenizer=data.tokenizer, card=card, record=record, picture=picture
+            )
             say(f"model folder written to {output}")
         trainer.accelerator.wait_for_everyone()
         return result

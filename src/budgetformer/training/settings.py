@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..configuration import PRESETS
+from ..curve import check_target
 from ..data.files import Reading
 
 OPTIMISATION: dict[str, dict[str, Any]] = {
@@ -55,6 +56,9 @@ class TrainingSettings:
     Pretrained (docs/pretrained.md): start (the name of the model that the run begins with, told by who begins it),
     dense_share (share of the updates with all heads, before the budgets), gate_learning_rate (of the nets f and g).
 
+    Afterwards: target_accuracy_drop (percentage points of accuracy on the validation rows that the folder's default
+    budget may cost; None: the model's own budgets are the default, and nothing is measured).
+
     Running: logging_steps and eval_steps in updates (None: chosen from the length of the run; every epoch), resume,
     overwrite, keep_best (False keeps the last state instead of the best one), tensorboard (a folder), quiet.
     """
@@ -89,6 +93,7 @@ class TrainingSettings:
     start: str | None = None
     dense_share: float = 0.0
     gate_learning_rate: float | None = None
+    target_accuracy_drop: float | None = None
     precision: str = "float32"
     gradient_checkpointing: bool = False
     device: str = "auto"
@@ -137,6 +142,10 @@ class TrainingSettings:
                 f"device {self.device!r}: training takes the first GPU it sees; give cuda and set the environment "
                 f"variable CUDA_VISIBLE_DEVICES={self.device[5:]}"
             )
+        if self.target_accuracy_drop is not None:
+            check_target(self.target_accuracy_drop)
+            if not self.config.get("budgeted", True):
+                raise ValueError("target_accuracy_drop has no effect with full attention, which has no budgets")
         if self.resume and self.overwrite:
             raise ValueError(
                 "resume goes on with the run in the output folder and overwrite deletes it: give one of them"

@@ -16,6 +16,7 @@ import datasets
 from transformers import PreTrainedTokenizerBase, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from ..modeling import BudgetFormerForSequenceClassification
+from ..reporting.origin import Origin
 from .folder import quiet_transformers
 from .schedule import budgetformer_in
 from .trainer import BudgetTrainer
@@ -29,13 +30,15 @@ class Start:
     """A pretrained model that a run begins with.
 
     ``classes``: those that it has learned, in order; None for an encoder. ``segments``: it tells the parts of a pair
-    apart. ``model``: the classifier with open gates and these further fields of the configuration. ``begin_budgets``:
-    ranks its heads on the encoded training rows and lowers its budgets to where they can be trained.
+    apart. ``origin``: what the card says of it. ``model``: the classifier with open gates and these further fields of
+    the configuration. ``begin_budgets``: ranks its heads on the encoded training rows and lowers its budgets to where
+    they can be trained.
     """
 
     tokenizer: PreTrainedTokenizerBase
     classes: tuple[str, ...] | None
     segments: bool
+    origin: Origin
     model: Callable[[dict[str, Any]], BudgetFormerForSequenceClassification]
     begin_budgets: Callable[[BudgetFormerForSequenceClassification, datasets.Dataset], None]
 

@@ -128,7 +128,8 @@ function useExample(example) {
 
 function showCap() {
   const { value, max } = byId("cap");
-  const said = value === max ? "no cap" : `${value} of ${max} (${percent(value / max)})`;
+  const free = model.default_budget === null ? "no cap" : `the model's default (${percent(model.default_budget)})`;
+  const said = value === max ? free : `${value} of ${max} (${percent(value / max)})`;
   byId("cap-value").textContent = said;
   byId("cap").setAttribute("aria-valuetext", said);
 }
