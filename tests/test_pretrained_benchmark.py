@@ -1,0 +1,109 @@
+"""The comparison with strong baselines on a small random encoder: stopped once, gone on with, and its report."""
+
+from __future__ import annotations
+
+import json
+import runpy
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from budgetformer.reporting.results import read_rows
+
+from .cli.commands import WORDS, start, texts
+from .conversion.sources import write_source
+
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+ROWS = [
+    ("tfidf", None),
+    ("dense", None),
+    ("zero-shot", 2),
+    ("budgeted", None),
+    ("random", None),
+    ("fixed", 1),
+    ("fixed", 4),
+    ("static", None),
+]
+
+
+@pytest.fixture(scope="module")
+def models() -> dict[str, Any]:
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        return runpy.run_path(str(BENCHMARKS / "pretrained_models.py"))
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+
+
+@pytest.fixture(scope="module")
+def measures() -> dict[str, Any]:
+    return runpy.run_path(str(BENCHMARKS / "pretrained_measures.py"))
+
+
+def test_the_most_important_heads_of_all_layers_with_one_in_each(models: dict[str, Any]) -> None:
+    importance_LH = torch.tensor([[4.0, 3.0, 0.0], [0.01, 0.02, 0.03], [9.0, 0.1, 0.1]])
+    most_important = models["most_important"]
+    assert most_important(importance_LH, 3) == [1, 1, 1]
+    assert most_important(importance_LH, 4) == [2, 1, 1]  # .6 of the first layer; the second's next has .53
+    assert most_important(importance_LH, 5) == [2, 2, 1]
+    assert most_important(importance_LH, 9) == [3, 3, 3]
+
+
+def test_the_difference_of_paired_answers_and_its_error(measures: dict[str, Any]) -> None:
+    found = measures["paired"]({"mistakes": [0, 1, 9]}, {"mistakes": [1, 2, 3, 4, 12]}, range(10))
+    assert (found["lost"], found["gained"], found["difference"]) == (3, 2, -0.1)
+    per_row = torch.tensor([1.0, 0, -1, -1, -1, 0, 0, 0, 0, 1])
+    assert found["standard_error"] == pytest.approx(float(per_row.std(correction=0)) / 10**0.5)
+    assert found["mcnemar"] == pytest.approx(1 / 5)
+
+
+@pytest.mark.slow
+def test_a_stopped_comparison_goes_on_and_writes_every_row_once(tmp_path: Path) -> None:
+    encoder = write_source(tmp_path / "encoder", "bert", "Model")
+    data = tmp_path / "data" / "imdb"
+    data.mkdir(parents=True)
+    (data / "labels.txt").write_text("neg\npos\n")
+    names = list(WORDS)[:2]
+    rows = [{"text": text, "label": names.index(label)} for text, label in texts(900) if label in names]
+    for split, some in (("train", rows[:400]), ("test", rows[400:])):
+        (data / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in some))
+    results = tmp_path / "rows.jsonl"
+    command = ["--data", "imdb", "--work", tmp_path / "work", "--results", results, "--encoder", encoder]
+    command += ["--epochs", 6, "--dense-epochs", 1, "--share-dense", "--threads", 1, "--batch-size", 16]
+    command += ["--learning-rate", 2e-3, "--max-length", 32, "--heads", 1, 4, "--zero-shot", 2, "--set", "s_max=0.4"]
+    entry = [sys.executable, str(BENCHMARKS / "pretrained.py")]
+    place = {"BUDGETFORMER_DATA": str(data.parent)}
+
+    first = start(*command, entry=entry, **place)
+    budgeted = tmp_path / "work" / "models"
+    while first.poll() is None and not list(budgeted.glob("budgeted-*/checkpoints/checkpoint-*")):
+        time.sleep(0.02)
+    first.send_signal(signal.SIGINT)
+    said = first.communicate(timeout=120)[1]
+    assert first.returncode == 130, said
+    assert "the same command goes on" in said
+    assert [(row["variant"], row["heads_asked"]) for row in read_rows(results)] == ROWS[:3]
+
+    for _ in range(2):  # the second start has nothing left to do
+        again = start(*command, entry=entry, **place)
+        out, said = again.communicate(timeout=300)
+        assert again.returncode == 0, said
+        assert "budgetformer bench" in out
+        found = read_rows(results)
+        assert [(row["variant"], row["heads_asked"]) for row in found] == ROWS
+    by_name = {row["variant"]: row for row in found}
+    own, static, dense = (by_name[name] for name in ("budgeted", "static", "dense"))
+    assert own["training"]["sessions"] == 2
+    assert own["training"]["settings"]["config"]["s_max"] == 0.4
+    assert own["mean_heads"] <= static["mean_heads"] < own["mean_heads"] + 1 / 3
+    assert static["heads_per_layer"] == [round(k) for k in static["heads_per_layer"]]
+    assert static["macs"] < static["macs_dense"]
+    assert dense["mean_heads"] == 4
+    assert dense["accuracy"] > 0.9
+    assert own["against_dense"]["difference"] == pytest.approx(own["accuracy"] - dense["accuracy"])
+    assert str(tmp_path) not in results.read_text()
