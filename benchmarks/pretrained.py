@@ -33,7 +33,7 @@ from typing import Any
 import torch
 
 from budgetformer import Classifier
-from budgetformer.baselines import evaluate_tfidf, random_policy
+from budgetformer.baselines import evaluate_tfidf
 from budgetformer.conversion.architecture import target_fields
 from budgetformer.conversion.gates import rank_heads
 from budgetformer.conversion.source import load_source
@@ -44,7 +44,7 @@ from budgetformer.training.folder import quiet_transformers
 from budgetformer.training.guards import Interrupted
 from budgetformer_paper.recipe import DataPart
 from budgetformer_paper.rows import draw
-from pretrained_measures import answers, evenly, paired, scored
+from pretrained_measures import answers, evenly, paired, random_at_own_budgets, scored
 from pretrained_models import (
     STILL,
     Told,
@@ -95,6 +95,7 @@ class Comparison:
         }
         self.all_heads = int(target_fields(source)["num_attention_heads"])
         self.warm, self.warm_config, self.bias = split_options(given.set)
+        settings_of(self.told, epochs=1, options=self.warm, config=self.warm_config)  # refused now, not hours later
         rows = asdict(part)
         first = [rows, self.encoder["sha256"], shared, given.attention_dropout, given.dense_epochs]
         dense = [first, given.epochs, given.share_dense]
@@ -118,21 +119,12 @@ class Comparison:
         drawn, given = self.drawn.summary, self.given
         counts = {f"{split}_rows": drawn["rows"][split] for split in ("train", "validation")}
         counts |= {f"{split}_rows_there": drawn["rows_there"][split] for split in ("train", "test")}
-        asked = (
-            "data",
-            "seed",
-            "epochs",
-            "dense_epochs",
-            "share_dense",
-            "max_length",
-            "attention_dropout",
-            "curve_rows",
-        )
+        asked = ("data", "seed", "epochs", "dense_epochs", "share_dense", "max_length", "attention_dropout")
         return {
             "experiment": "pretrained",
             "encoder": self.encoder,
             "all_heads": self.all_heads,
-            **{name: getattr(given, name) for name in asked},
+            **{name: getattr(given, name) for name in (*asked, "curve_rows")},
             "warm_start_asked": given.set,
             "validated_on": drawn["validated_on"],
             **counts,
@@ -199,8 +191,7 @@ class Comparison:
         trained = self.trained("budgeted", shared=True)
         own = self.ledger.row("budgeted", self.asking("budgeted", self.whole), trained)
         print(f"budgeted: {own['accuracy']:.4f} at {own['mean_heads']:.2f} heads", file=sys.stderr)
-        policy = random_policy(given.seed)
-        self.ledger.row("random", self.asking("budgeted", self.some, policy=policy), trained)
+        self.ledger.row("random", self.asking("budgeted", self.some, random=True), trained)
         for k in given.heads:
             self.ledger.row("fixed", self.asking("budgeted", self.some, budget=k / self.all_heads), trained, heads=k)
 
@@ -256,12 +247,16 @@ class Comparison:
         with quiet_transformers():
             return Classifier.from_pretrained(self.folder(stage))
 
-    def asking(self, model: str | Callable[[], Classifier], rows: Any, **ask: Any) -> Callable[[], dict[str, Any]]:
+    def asking(
+        self, model: str | Callable[[], Classifier], rows: Any, *, random: bool = False, **ask: Any
+    ) -> Callable[[], dict[str, Any]]:
         """A question to the model of a stage, asked when its answer is not there yet."""
 
         def found() -> dict[str, Any]:
             classifier = self.classifier(model) if isinstance(model, str) else model()
             test = encode_labels(rows, classifier.labels, source=f"{self.given.data} test")
+            if random:
+                ask["policy"] = random_at_own_budgets(classifier, test, seed=self.given.seed)
             result = answers(classifier, test, title="Measuring", **ask)
             dense = result if model == "dense" else self.ledger.kept("dense")
             return result | {"against_dense": paired(dense, result, list(rows["row"]))}
@@ -287,6 +282,8 @@ def main() -> int:
         return 130
     except ValueError as problem:
         print(f"error: {problem}", file=sys.stderr)
+        if not any(given.work.iterdir()):
+            given.work.rmdir()
         return 2
     if given.stop_after == STAGES[-1]:
         command = f"budgetformer bench {comparison.folder('budgeted')} --data {comparison.drawn.test}"

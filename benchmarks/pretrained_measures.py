@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import datasets
 import numpy as np
+from torch import Tensor
 
 from budgetformer import Classifier
-from budgetformer.evaluation import evaluate
+from budgetformer.baselines import Policy, random_policy
+from budgetformer.evaluation import evaluate, inputs_of
 from budgetformer.reporting.intervals import wilson
 
 FIGURES = ("mean_heads", "mean_budget", "heads_per_layer", "macs", "macs_dense", "truncated", "execution", "precision")
@@ -28,6 +31,34 @@ def answers(classifier: Classifier, test: datasets.Dataset, *, title: str, **ask
         "evaluation_seconds": round(found["seconds"], 2),
         "mistakes": wrong,
     }
+
+
+def random_at_own_budgets(classifier: Classifier, test: datasets.Dataset, *, seed: int) -> list[Policy]:
+    """Random heads for every layer, as many as every text of ``test`` gets there with the heads of its own choice.
+
+    Left to itself the model would decide anew: other heads give other states, and these other budgets.
+    """
+    layers = range(classifier.config.num_hidden_layers)
+    own: dict[int, dict[int, float]] = defaultdict(dict)
+
+    def remember(layer: int) -> Policy:
+        def apply(share_B: Tensor, scores_BH: Tensor, keys_B: Tensor) -> tuple[Tensor, Tensor]:
+            own[layer].update(zip(keys_B.tolist(), share_B.tolist(), strict=True))
+            return share_B, scores_BH
+
+        return apply
+
+    def repeat(layer: int) -> Policy:
+        permuted = random_policy(seed)
+
+        def apply(share_B: Tensor, scores_BH: Tensor, keys_B: Tensor) -> tuple[Tensor, Tensor]:
+            return permuted(share_B.new_tensor([own[layer][key] for key in keys_B.tolist()]), scores_BH, keys_B)
+
+        return apply
+
+    for _ in classifier.stream(inputs_of(test, np.arange(len(test))), policy=[remember(layer) for layer in layers]):
+        pass
+    return [repeat(layer) for layer in layers]
 
 
 def scored(accuracy: float, macro_f1: float, rows: int) -> dict[str, Any]:

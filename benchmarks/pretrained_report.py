@@ -1,14 +1,15 @@
 """Table and pictures of ``benchmarks/pretrained.py``, from its rows alone.
 
-    python benchmarks/pretrained_report.py results/pretrained.jsonl --images docs/img
+    python benchmarks/pretrained_report.py results/pretrained.jsonl --images docs/img --page docs/results.md
 
-prints a Markdown table for docs/results.md and draws one picture a data set. Of equal variants with the same seed the
-last row counts; several seeds are averaged.
+prints a Markdown table and draws a picture for each data set, or writes both into a page between its two marks. Of
+equal variants with the same seed the last row counts; several seeds are averaged.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,8 @@ NAMES = {
     "tfidf": "TF-IDF, logistic regression",
 }
 COLUMNS = ("Variant", "Accuracy", "Points to dense", "Macro-F1", "Heads per layer", "Multiply-adds", "Training")
+
+BEGIN, END = "<!-- from rows: begin -->", "<!-- from rows: end -->"
 
 Row = dict[str, Any]
 
@@ -180,6 +183,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows", type=Path, help="JSON lines that pretrained.py wrote")
     parser.add_argument("--images", type=Path, help="folder for the pictures, as pretrained-<data>.png")
+    parser.add_argument("--page", type=Path, help="a Markdown page to write into")
     parser.add_argument("--data", action="append", help="default: all in the rows")
     given = parser.parse_args()
     try:
@@ -189,13 +193,26 @@ def main() -> None:
     there = list(dict.fromkeys(row["data"] for row in rows if row.get("experiment") == "pretrained"))
     if not there:
         parser.error(f"{given.rows} has no rows of pretrained.py")
+    parts = []
     for data in given.data or there:
         if data not in there:
             parser.error(f"{given.rows} has no rows of {data}; it has {', '.join(there)}")
-        print(table(rows, data).to_markdown(), end="\n\n")
+        parts.append(f"## {data}\n\n{table(rows, data).to_markdown()}\n")
         if given.images is not None:
             given.images.mkdir(parents=True, exist_ok=True)
-            picture(rows, data).savefig(given.images / f"pretrained-{data}.png", dpi=150)
+            file = given.images / f"pretrained-{data}.png"
+            picture(rows, data).savefig(file, dpi=150)
+            if given.page is not None:
+                link = Path(os.path.relpath(file, given.page.parent)).as_posix()
+                parts.append(f"![Accuracy on {data} against heads per layer]({link})\n")
+    if given.page is None:
+        print("\n".join(parts))
+        return
+    before, _, rest = given.page.read_text(encoding="utf-8").partition(BEGIN)
+    _, found, after = rest.partition(END)
+    if not found:
+        parser.error(f"{given.page} has no lines {BEGIN} and {END} to write between")
+    given.page.write_text(f"{before}{BEGIN}\n\n{chr(10).join(parts)}\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

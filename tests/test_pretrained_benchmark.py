@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import runpy
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -15,7 +16,7 @@ import torch
 
 from budgetformer.reporting.results import read_rows
 
-from .cli.commands import WORDS, start, texts
+from .cli.commands import WORDS, environment, start, texts
 from .conversion.sources import write_source
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
@@ -100,6 +101,7 @@ def test_a_stopped_comparison_goes_on_and_writes_every_row_once(tmp_path: Path) 
     own, static, dense = (by_name[name] for name in ("budgeted", "static", "dense"))
     assert own["training"]["sessions"] == 2
     assert own["training"]["settings"]["config"]["s_max"] == 0.4
+    assert by_name["random"]["heads_per_layer"] == pytest.approx(own["heads_per_layer"])
     assert own["mean_heads"] <= static["mean_heads"] < own["mean_heads"] + 1 / 3
     assert static["heads_per_layer"] == [round(k) for k in static["heads_per_layer"]]
     assert static["macs"] < static["macs_dense"]
@@ -107,3 +109,41 @@ def test_a_stopped_comparison_goes_on_and_writes_every_row_once(tmp_path: Path) 
     assert dense["accuracy"] > 0.9
     assert own["against_dense"]["difference"] == pytest.approx(own["accuracy"] - dense["accuracy"])
     assert str(tmp_path) not in results.read_text()
+
+    page, images = tmp_path / "docs" / "results.md", tmp_path / "docs" / "img"
+    page.parent.mkdir()
+    page.write_text("# Before\n\n<!-- from rows: begin -->\nold\n<!-- from rows: end -->\n\nAfter\n")
+    report = [sys.executable, BENCHMARKS / "pretrained_report.py", results, "--images", images, "--page", page]
+    for _ in range(2):
+        subprocess.run(report, check=True, env=environment())
+    text = page.read_text()
+    assert text.startswith("# Before\n")
+    assert text.endswith("\n\nAfter\n")
+    assert "old" not in text
+    assert text.count("| BudgetFormer, own budgets |") == 1
+    assert f"{own['accuracy']:.4f}" in text
+    assert "(img/pretrained-imdb.png)" in text
+    assert (images / "pretrained-imdb.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--dense-epochs", "3"], "--dense-epochs must lie between 0 and --epochs (3.0), got 3.0"),
+        (["--set", "s_maximum=0.3"], "--set s_maximum=0.3: give NAME=VALUE"),
+        (["--set", "s_min=0.9"], "s_max must be above 0 and at least s_min (0.9)"),
+        (["--set", "gate_learning_rate=0"], "gate_learning_rate must be above 0, got 0"),
+        (["--train-rows", "0"], "must be at least 1, got 0"),
+        ([], "imdb: there is no such folder"),
+    ],
+)
+def test_wrong_options_are_told_in_one_line_before_any_work(tmp_path: Path, options: list[str], said: str) -> None:
+    command = ["--data", "imdb", "--work", tmp_path / "work", *options]
+    process = start(
+        *command, entry=[sys.executable, str(BENCHMARKS / "pretrained.py")], BUDGETFORMER_DATA=str(tmp_path)
+    )
+    err = process.communicate(timeout=120)[1]
+    assert process.returncode == 2
+    assert said in err.splitlines()[-1]
+    assert "Traceback" not in err
+    assert not (tmp_path / "work").exists()
