@@ -83,7 +83,7 @@ def train_from(model: str | Path, **settings: Any) -> TrainingResult:
 
 def _run(source: Source, defaults: dict[str, Any], asked: dict[str, Any]) -> TrainingResult:
     told = {name: value for name, value in asked.items() if value is not None}
-    settings = TrainingSettings(**_filled(source, defaults, told))
+    settings = TrainingSettings(**warm_settings(source, defaults, told))
     unread: dict[str, Tensor] = {}
     result = run_training(settings, start_of(source, unread))
     if unread and os.environ.get("RANK", "0") == "0":
@@ -91,7 +91,7 @@ def _run(source: Source, defaults: dict[str, Any], asked: dict[str, Any]) -> Tra
     return result
 
 
-def _filled(source: Source, defaults: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+def warm_settings(source: Source, defaults: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
     """The settings that were told, on top of those of a warm start. Raises ValueError for those it cannot have."""
     config = dict(told.pop("config", {}))
     for name in ("preset", "tokenizer", "vocab_size"):
