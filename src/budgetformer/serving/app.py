@@ -60,6 +60,7 @@ def create_app(settings: ServingSettings) -> FastAPI:
         description="Classifies texts and spends attention heads per input.",
         docs_url=None,  # both pages would load their parts from outside
         redoc_url=None,
+        redirect_slashes=False,  # the way back would lead around a proxy that speaks TLS
         lifespan=_life,
         openapi_tags=[{"name": "work"}, {"name": "state"}],
     )
