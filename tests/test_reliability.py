@@ -30,8 +30,9 @@ def test_the_page_holds_what_the_rows_say(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.slow
 def test_every_part_runs_and_nothing_is_lost(tmp_path: Path) -> None:
     output = tmp_path / "rows.jsonl"
-    small = "--shape tiny --seconds 2 --clients 2 --clients 6 --requests 1500 --texts 40 --times 1".split()
-    parts = "load memory refusals kill term swap disk".split()
+    small = ["--shape", "tiny", "--seconds", "2", "--clients", "2", "--clients", "6"]
+    small += ["--requests", "1500", "--texts", "40", "--times", "1"]
+    parts = ["load", "memory", "refusals", "kill", "term", "swap", "disk"]
     subprocess.run(
         [sys.executable, str(ROOT / "benchmarks" / "reliability.py"), *parts, *small, "--output", str(output)],
         check=True,
