@@ -19,7 +19,7 @@ Cells = dict[str, Callable[[Row], str]]
 
 def number(name: str, form: str = "{:,}", *, unit: float = 1) -> Callable[[Row], str]:
     """A cell with the field ``name``."""
-    return lambda row: NONE if row[name] is None else form.format(row[name] / unit)
+    return lambda row: NONE if row[name] is None else form.format(row[name] if unit == 1 else row[name] / unit)
 
 
 def words(name: str) -> Callable[[Row], str]:
@@ -76,11 +76,11 @@ def table_of(part: str, rows: list[Row]) -> Table:
         raise ValueError(f"no row of part {part}; run python benchmarks/reliability.py {part}")
     last = own[-1]
     shown = [row for row in own if (row["commit"], row["shape"]) == (last["commit"], last["shape"])]
-    busy = ", ".join(f"{load:.1f}" for load in sorted({round(row["load"], 1) for row in shown}))
+    busy = max(row["load"] for row in shown)
     caption = (
         f"Shape {last['shape']}, {last['server_threads']} thread, {last['cores']} cores of {last['cpu']}, "
         f"{last['date'][:10]}, commit {str(last['commit'])[:10]}{' with changes' if last['dirty'] else ''}; "
-        f"programs that wanted a core: {busy}."
+        f"load average of the machine at most {busy:.1f}."
     )
     columns = COLUMNS[part]
     return Table(
