@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -74,6 +75,15 @@ def check_run_folder(output: str | Path, *, resume: bool, overwrite: bool) -> No
             f"output folder {output} holds an earlier run; give --resume to go on with it, --overwrite to replace "
             "it, or another folder"
         )
+
+
+def model_identity(folder: Path) -> str:
+    """A digest of configuration, tokenizer and weights."""
+    digest = hashlib.sha256()
+    for file in sorted([folder / "config.json", folder / "tokenizer.json", *folder.glob("*.safetensors")]):
+        with open(file, "rb") as content:
+            digest.update(hashlib.file_digest(content, "sha256").digest())
+    return digest.hexdigest()
 
 
 def load_config(folder: Path) -> BudgetFormerConfig:

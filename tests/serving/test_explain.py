@@ -13,7 +13,7 @@ import pytest
 
 from budgetformer import Classifier, Pair, explain
 from budgetformer.serving.explain_schemas import MAP_TOKENS, ExplainResponse, explain_model
-from budgetformer.serving.explanations import explain as explain_request
+from budgetformer.serving.explanations import explain as explain_as_bytes
 from budgetformer.serving.problems import Problem
 from budgetformer.serving.service import Gone, Service
 
@@ -97,6 +97,10 @@ def longer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 async def for_ever() -> None:
     await asyncio.Event().wait()
+
+
+async def explain_request(service: Service, body: Any, *, gone: Any) -> Any:
+    return json.loads((await explain_as_bytes(service, body, gone=gone)).body)
 
 
 def test_maps_are_cut_and_longer_texts_refused(longer: Path) -> None:

@@ -194,7 +194,8 @@ def test_sigterm_answers_what_was_accepted_and_refuses_the_rest(slow: Running) -
     with busy(slow) as work:
         slow.process.send_signal(signal.SIGTERM)
         slow.until(lambda: slow.client.get("/ready").status_code == 503)
-        assert strict(slow.client.get("/ready"))["status"] == "leaving"
+        last = slow.client.get("/ready")
+        assert (strict(last)["status"], last.headers["connection"]) == ("leaving", "close")
         assert slow.client.get("/health").status_code == 200
         assert "leaving" in refused(slow.client.post("/classify", json={"texts": ["good"]}), 503)["error"]
         assert not work.done()

@@ -197,7 +197,7 @@ def with_service(folder: Path, work: Work, **options: Any) -> Any:
         async def ask(*texts: str, gone: Callable[[], Any] = for_ever, **fields: Any) -> Any:
             body = model.model_validate({"texts": list(texts)} | fields)
             assert isinstance(body, ClassifyRequest)
-            return await service.classify(body, gone=gone)
+            return json.loads((await service.classify(body, gone=gone)).body)
 
         try:
             return await work(service, ask)

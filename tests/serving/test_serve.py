@@ -121,6 +121,7 @@ def test_other_kinds_of_content_and_unknown_places_are_refused(server: Running) 
         refused(server.client.post("/classify", content=good, headers={"Content-Type": kind}), 415)
     refused(server.client.post("/classify", content=good), 415)
     refused(server.client.get("/nowhere"), 404)
+    refused(server.client.post("/classify/", content=good, headers=JSON), 404)
     wrong_method = server.client.get("/classify")
     refused(wrong_method, 405)
     assert wrong_method.headers["allow"] == "POST"

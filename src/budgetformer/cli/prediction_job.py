@@ -16,9 +16,10 @@ from ..data.errors import DataError
 from ..data.files import Reading, column_names
 from ..data.records import Record, iter_records
 from ..inference import Classifier, Pair
+from ..model_folder import model_identity
 from .outcome import Stopped
 from .predictions import FIELDS, answer_row, print_json, unanswered_row
-from .resumable import ResumableFile, file_identity, model_identity
+from .resumable import ResumableFile, file_identity
 from .rows import TableWriter, json_line, kind_of
 from .sources import check_pairs, remembered_columns
 

@@ -14,6 +14,8 @@ from .service import Service
 
 log = logging.getLogger("budgetformer.serving")
 UNKNOWN = "(unknown)"
+REVISION = "X-Model-Revision"
+"""The header that says which model answered."""
 
 
 class AccessLog:
@@ -35,7 +37,12 @@ class AccessLog:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)["X-Request-ID"] = number
+                headers = MutableHeaders(scope=message)
+                headers["X-Request-ID"] = number
+                if revision := self.service.engine.revision:
+                    headers[REVISION] = revision
+                if self.service.status == "leaving":  # the next request shall find the server that comes after
+                    headers["Connection"] = "close"
             await send(message)
 
         try:

@@ -17,7 +17,7 @@ from starlette.types import Message
 
 from ..model_folder import check_folder, load_config
 from ..version import __version__
-from .access import AccessLog
+from .access import REVISION, AccessLog
 from .explain_schemas import ExplainResponse, explain_model
 from .explanations import explain
 from .guards import GuardedRoute, WorkRoute
@@ -27,6 +27,7 @@ from .problems import Problem, from_validation
 from .schemas import ClassifyResponse, ErrorResponse, ModelResponse, StatusResponse, request_model
 from .service import Gone, Service, describe
 from .settings import ServingSettings
+from .writing import Written
 
 log = logging.getLogger("budgetformer.serving")
 REFUSALS = {
@@ -41,6 +42,7 @@ REFUSALS = {
     503: "The server is loading or leaving.",
     504: "Not answered in time.",
 }
+HEADERS = {REVISION: {"description": "Of the model that answered: see /model.", "schema": {"type": "string"}}}
 STARTUP_FAILURE = 3
 """The exit code by which a worker tells that starting it again would not help."""
 
@@ -58,6 +60,7 @@ def create_app(settings: ServingSettings) -> FastAPI:
         description="Classifies texts and spends attention heads per input.",
         docs_url=None,  # both pages would load their parts from outside
         redoc_url=None,
+        redirect_slashes=False,  # the way back would lead around a proxy that speaks TLS
         lifespan=_life,
         openapi_tags=[{"name": "work"}, {"name": "state"}],
     )
@@ -149,26 +152,27 @@ def _guarded_routes(service: Service) -> APIRouter:
 
 
 def _classify(service: Service, model: type[Any]) -> Callable[..., Any]:
-    async def classify(body: Any, request: Request) -> JSONResponse:
+    async def classify(body: Any, request: Request) -> Response:
         """Classify texts or pairs, in their order."""
-        answer = await service.classify(body, gone=partial(_disconnected, request))
-        request.scope["state"]["log"] |= {"texts": len(answer["answers"]), **answer["timings"]}
-        return JSONResponse(answer)
+        return _answer(request, await service.classify(body, gone=partial(_disconnected, request)))
 
     classify.__annotations__["body"] = model
     return classify
 
 
 def _explain(service: Service, model: type[Any]) -> Callable[..., Any]:
-    async def explained(body: Any, request: Request) -> JSONResponse:
+    async def explained(body: Any, request: Request) -> Response:
         """What the model did with one text or pair: every head's relevance, and maps of the most relevant ones."""
-        answer = await explain(service, body, gone=partial(_disconnected, request))
-        request.scope["state"]["log"] |= {"texts": 1, **answer["timings"]}
-        return JSONResponse(answer)
+        return _answer(request, await explain(service, body, gone=partial(_disconnected, request)))
 
     explained.__name__ = "explain"
     explained.__annotations__["body"] = model
     return explained
+
+
+def _answer(request: Request, written: Written) -> Response:
+    request.scope["state"]["log"] |= {"texts": written.texts, **written.timings}
+    return Response(written.body, media_type="application/json")
 
 
 async def _disconnected(request: Request) -> None:
@@ -179,7 +183,7 @@ async def _disconnected(request: Request) -> None:
 
 
 def _responses(model: Any, *codes: int, keyed: bool) -> dict[int | str, dict[str, Any]]:
-    found: dict[int | str, dict[str, Any]] = {} if model is None else {200: {"model": model}}
+    found: dict[int | str, dict[str, Any]] = {} if model is None else {200: {"model": model, "headers": HEADERS}}
     for code in codes:
         if code != 401 or keyed:
             found[code] = {"model": ErrorResponse, "description": REFUSALS[code]}

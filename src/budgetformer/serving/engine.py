@@ -1,4 +1,4 @@
-"""The model and its tokenizer behind two threads: one owns the model, one makes token ids; neither is the server's."""
+"""The model behind three threads, none of them the server's: one computes, one makes token ids, one writes answers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from ..answers import Pair, Prediction, Request
@@ -13,10 +14,14 @@ from ..data.encoding import Encoded, joined
 from ..explaining import explain_encoded
 from ..explanation import Explanation
 from ..inference import Classifier
+from ..model_folder import model_identity
 from .settings import ServingSettings
 from .shedding import Asked
+from .writing import Written
 
 WARM_UP = "a first text"
+REVISION = 12
+"""Characters of the model's digest by which its answers are told from those of another one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,10 +47,12 @@ class Engine:
     def __init__(self, settings: ServingSettings) -> None:
         self.settings = settings
         self.classifier: Classifier | None = None
+        self.revision: str | None = None
         self.threads = settings.threads_each
         os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # else the tokenizer takes a thread of every core
         self._model = ThreadPoolExecutor(1, thread_name_prefix="model")
         self._tokenizer = ThreadPoolExecutor(1, thread_name_prefix="tokenizer")
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="writer")
 
     def load(self) -> Future[Classifier]:
         """Load, and make a first prediction: only then is the model known to work."""
@@ -67,9 +74,13 @@ class Engine:
         """What the model did with one input, in the model's thread like every answer."""
         return self._model.submit(self._explain, item, encoded, asked, heads)
 
+    def write(self, make: Callable[[], Written]) -> Future[Written]:
+        """A large answer as bytes."""
+        return self._writer.submit(make)
+
     def close(self) -> None:
-        """Let both threads end after what they are doing."""
-        for pool in (self._model, self._tokenizer):
+        """Let the threads end after what they are doing."""
+        for pool in (self._model, self._tokenizer, self._writer):
             pool.shutdown(wait=False, cancel_futures=True)
 
     def _load(self) -> Classifier:
@@ -77,6 +88,7 @@ class Engine:
 
         torch.set_num_threads(self.threads)
         asked = self.settings
+        revision = model_identity(Path(asked.folder))[:REVISION]
         classifier = Classifier.from_pretrained(
             asked.folder,
             device=asked.device,
@@ -85,7 +97,7 @@ class Engine:
             batch_tokens=asked.batch_tokens,
         )
         classifier(Pair(WARM_UP, WARM_UP) if classifier.config.pair_column else WARM_UP)
-        self.classifier = classifier
+        self.classifier, self.revision = classifier, revision
         return classifier
 
     def _explain(self, item: str | Pair, encoded: Encoded, asked: Asked, heads: int) -> Explanation:

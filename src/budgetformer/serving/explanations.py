@@ -16,16 +16,15 @@ from typing import Any
 from ..explanation import Explanation
 from .explain_schemas import MAP_TOKENS, ExplainRequest
 from .problems import Problem
-from .service import Gone, Service, first_of, row_of
+from .service import Gone, Service, first_of, row_of, written
+from .writing import Written, array, value
 
 log = logging.getLogger("budgetformer.serving")
 MAP_DECIMALS = 4
 
 
-async def explain(
-    service: Service, body: ExplainRequest, *, gone: Callable[[], Coroutine[Any, Any, None]]
-) -> dict[str, Any]:
-    """The answer to one text or pair as JSON values, with every head. ``gone()`` ends when nobody waits any more."""
+async def explain(service: Service, body: ExplainRequest, *, gone: Callable[[], Coroutine[Any, Any, None]]) -> Written:
+    """The answer to one text or pair, with every head. ``gone()`` ends when nobody waits any more."""
     settings = service.settings
     started = time.monotonic()
     until = started + min(settings.timeout_s, (body.timeout_ms or 3_600_000) / 1000)
@@ -52,22 +51,25 @@ async def explain(
         heads = min(body.heads, service.classifier.config.num_attention_heads)
         work = asyncio.wrap_future(service.engine.explain(item, encoded, asked, heads=heads))
         explanation = await _explained(work, left, until)
-        now = time.monotonic()
+        seconds = {"tokenisation": tokenised - started, "queue": begun - tokenised}
+        seconds["inference"] = time.monotonic() - begun
+
+        def write() -> Written:
+            [dense] = service.dense_macs([explanation.prediction])
+            parts = {
+                "answer": value(row_of(explanation.prediction, macs_dense=dense, shed=asked.shed, details=True)),
+                "tokens": value(explanation.tokens[:MAP_TOKENS]),
+                "layers": array(_layers(explanation)),
+            }
+            return written(parts, seconds, started=started, texts=1)
+
+        return await first_of(asyncio.wrap_future(service.engine.write(write)), left, until)
     finally:
         left.cancel()
         if places:
             service.batcher.release(places)
         if turn is not None:
             _end_turn(service, turn)
-    seconds = {"tokenisation": tokenised - started, "queue": begun - tokenised, "inference": now - begun}
-    seconds["total"] = now - started
-    [dense] = service.dense_macs([explanation.prediction])
-    return {
-        "answer": row_of(explanation.prediction, macs_dense=dense, shed=asked.shed, details=True),
-        "tokens": list(explanation.tokens[:MAP_TOKENS]),
-        "layers": _layers(explanation),
-        "timings": {f"{name}_ms": round(1000 * value, 3) for name, value in seconds.items()},
-    }
 
 
 async def _explained(work: asyncio.Future[Explanation], gone: asyncio.Future[Any], until: float) -> Explanation:

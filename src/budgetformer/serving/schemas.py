@@ -198,4 +198,5 @@ class ModelResponse(BaseModel):
     measured: dict[str, Any] = Field(description="Accuracy, heads and cost on the validation rows; empty if unknown.")
     examples: list[dict[str, str]] = Field(description="Texts to try: ``text``, and ``pair`` for a pair.")
     limits: dict[str, float | None]
-    version: str
+    revision: str = Field(description="Of configuration, tokenizer and weights; in the header of every answer.")
+    version: str = Field(description="Of the program.")

@@ -18,6 +18,7 @@ import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 from .logs import log_config
+from .protocol import LimitedHead
 from .settings import ServingSettings
 
 SHARED_METRICS = "PROMETHEUS_MULTIPROC_DIR"
@@ -104,6 +105,7 @@ def _config(settings: ServingSettings, app: Any, **more: Any) -> uvicorn.Config:
         timeout_keep_alive=30,
         timeout_graceful_shutdown=math.ceil(settings.timeout_s) + 5,  # by then every request has its answer
         ws="none",
+        http=LimitedHead,
         timeout_worker_healthcheck=120,  # a worker imports torch before it answers
         **more,
     )

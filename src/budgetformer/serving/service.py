@@ -21,7 +21,7 @@ from .problems import Problem
 from .schemas import ClassifyRequest
 from .settings import ServingSettings
 from .shedding import Shedder
-from .waiting import Job
+from .writing import HERE, Written, array, members, value
 
 log = logging.getLogger("budgetformer.serving")
 T = TypeVar("T")
@@ -82,8 +82,8 @@ class Service:
         await asyncio.sleep(self.settings.leave_s)
         await self._idle.wait()
 
-    async def classify(self, body: ClassifyRequest, *, gone: Callable[[], Coroutine[Any, Any, None]]) -> dict[str, Any]:
-        """The answer to a request as JSON values. ``gone()`` ends when nobody waits for it any more."""
+    async def classify(self, body: ClassifyRequest, *, gone: Callable[[], Coroutine[Any, Any, None]]) -> Written:
+        """The answer to a request. ``gone()`` ends when nobody waits for it any more."""
         started = time.monotonic()
         until = started + min(self.settings.timeout_s, (body.timeout_ms or 3_600_000) / 1000)
         inputs = body.inputs
@@ -104,10 +104,30 @@ class Service:
                 answered = await first_of(job.owner.done, left, until)
             finally:
                 self.batcher.drop(job)
+            queue = (job.owner.started or time.monotonic()) - tokenised
+            seconds = {"tokenisation": tokenised - started, "queue": queue, "inference": job.owner.inference_s}
+            self.metrics.stages(**seconds)
+            predictions = _predictions(answered, place=body.place)
+
+            def write() -> Written:
+                dense = self.dense_macs(predictions)
+                self.metrics.answers(predictions, dense=dense, shed=sum(a.shed is not None for a in answered))
+                rows = (
+                    row_of(prediction, macs_dense=all_heads, shed=answer.shed, details=body.details)
+                    for prediction, answer, all_heads in zip(predictions, answered, dense, strict=True)
+                )
+                return written({"answers": array(rows)}, seconds, started=started, texts=len(answered))
+
+            if len(predictions) * self._numbers(details=body.details) <= HERE:
+                return write()
+            return await first_of(asyncio.wrap_future(self.engine.write(write)), left, until)
         finally:
             left.cancel()
-        timings = self._timings(job, started=started, tokenised=tokenised)
-        return {"answers": self._rows(answered, place=body.place, details=body.details), "timings": timings}
+
+    def _numbers(self, *, details: bool) -> int:
+        """In the answer to one text, about."""
+        config = self.classifier.config
+        return config.num_labels + config.num_hidden_layers * (1 + details * (1 + 2 * config.num_attention_heads))
 
     def _check_number(self, body: ClassifyRequest) -> None:
         inputs, most = body.inputs, self.settings.max_texts
@@ -127,34 +147,29 @@ class Service:
         if not self.batcher.admit(texts):
             raise self._busy()
 
-    def _rows(self, answered: Sequence[Answered], *, place: str, details: bool) -> list[dict[str, Any]]:
-        predictions = []
-        for number, answer in enumerate(answered):
-            if isinstance(answer.prediction, Exception):
-                raise Problem(500, "the model could not answer this input", field=f"{place}[{number}]")
-            predictions.append(answer.prediction)
-        dense = self.dense_macs(predictions)
-        self.metrics.answers(predictions, dense=dense, shed=sum(a.shed is not None for a in answered))
-        rows = []
-        for prediction, answer, all_heads in zip(predictions, answered, dense, strict=True):
-            rows.append(row_of(prediction, macs_dense=all_heads, shed=answer.shed, details=details))
-        return rows
-
     def dense_macs(self, predictions: Sequence[Prediction]) -> list[int]:
         """Multiply-adds of the same inputs with all heads."""
         model = self.classifier.model
         return dense_macs(model.config, [p.tokens for p in predictions], whole=not model.execution_path.PACKED).tolist()
 
-    def _timings(self, job: Job, *, started: float, tokenised: float) -> dict[str, float]:
-        now = time.monotonic()
-        queue = (job.owner.started or now) - tokenised
-        self.metrics.stages(tokenisation=tokenised - started, queue=queue, inference=job.owner.inference_s)
-        seconds = {"tokenisation": tokenised - started, "queue": queue, "inference": job.owner.inference_s}
-        seconds["total"] = now - started
-        return {f"{name}_ms": round(1000 * value, 3) for name, value in seconds.items()}
-
     def _busy(self) -> Problem:
         return Problem(429, BUSY, headers={"Retry-After": str(self.batcher.retry_after())})
+
+
+def _predictions(answered: Sequence[Answered], *, place: str) -> list[Prediction]:
+    predictions = []
+    for number, answer in enumerate(answered):
+        if isinstance(answer.prediction, Exception):
+            raise Problem(500, "the model could not answer this input", field=f"{place}[{number}]")
+        predictions.append(answer.prediction)
+    return predictions
+
+
+def written(parts: Mapping[str, bytes], seconds: Mapping[str, float], *, started: float, texts: int) -> Written:
+    """The body of an answer: its parts and, at its end, the timings up to now."""
+    timings = {**seconds, "total": time.monotonic() - started}
+    timings = {f"{name}_ms": round(1000 * spent, 3) for name, spent in timings.items()}
+    return Written(body=members(**parts, timings=value(timings)), texts=texts, timings=timings)
 
 
 def row_of(prediction: Prediction, *, macs_dense: int, shed: float | None, details: bool) -> dict[str, Any]:
@@ -216,5 +231,6 @@ def describe(service: Service, *, version: str, training: Callable[[Path], dict[
             name: getattr(settings, name)
             for name in (*limits, "batch_tokens", "max_wait_ms", "timeout_s", "shed_budget")
         },
+        "revision": service.engine.revision,
         "version": version,
     }
