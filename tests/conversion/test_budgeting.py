@@ -104,6 +104,7 @@ def test_an_encoder_is_tuned_with_all_heads_and_then_budgeted(encoder: Path, dat
     config = Classifier.from_pretrained(tmp_path / "out", device="cpu").model.config
     assert (config.alpha_base, config.alpha_max) == (pytest.approx(20 / 3), pytest.approx(20 / 3))
     assert (config.sigma_max, config.s_max_start, config.ceiling_until, config.distillation) == (0.1, 1.0, 0.6, 1.0)
+    assert config.attention_probs_dropout_prob == 0.0
     assert set(config.id2label.values()) == set(LABELS)
 
 

@@ -43,6 +43,9 @@ METHOD: dict[str, Any] = {
     "distillation": 1.0,
 }
 """Fields of the configuration that a warm start changes; chosen in early trials on SNLI."""
+ATTENTION_DROPOUT = 0.0
+"""In place of the source's, usually 0.1: with it attention takes an unfused kernel on a CPU, about four times slower
+(LOG.md)."""
 OPTIMISATION: dict[str, Any] = {"learning_rate": 1e-4, "batch_size": 32}
 LONGEST_TEXT = 256
 """Tokens of a text at most, unless more are asked for."""
@@ -93,7 +96,7 @@ def _run(source: Source, defaults: dict[str, Any], asked: dict[str, Any]) -> Tra
 
 def warm_settings(source: Source, defaults: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
     """The settings that were told, on top of those of a warm start. Raises ValueError for those it cannot have."""
-    config = dict(told.pop("config", {}))
+    config = {"attention_probs_dropout_prob": ATTENTION_DROPOUT} | dict(told.pop("config", {}))
     for name in ("preset", "tokenizer", "vocab_size"):
         if name in told:
             raise ValueError(f"{name} has no effect with a pretrained model, which brings its own; leave it out")
