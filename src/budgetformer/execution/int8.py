@@ -150,7 +150,6 @@ class Int8HeadWeights:
         for part in parts:
             scale_t1 = scale_T1 if part.index_t is None else scale_T1.index_select(0, part.index_t)
             steps = _to_steps(part.heads, scale_t1)
-            for rows, columns in part.pieces:
-                sums_tD = whole_product(steps[rows], take(self.output.weight, columns, dim=1))
-                add_rows(sums_TD, None if part.index_t is None else part.index_t[rows], sums_tD)
+            for steps_td, index_t, columns in part.split(steps):
+                add_rows(sums_TD, index_t, whole_product(steps_td, take(self.output.weight, columns, dim=1)))
         return scaled(sums_TD, scale_T1, self.output.scale, self.output.bias)

@@ -15,19 +15,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from itertools import pairwise
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from . import local
 from .int8 import Int8HeadWeights
-from .layout import EVERYWHERE, HeadOutputs, HeadWeights, Reach, TokenLayout, take
-from .runs import Group, Run, pair_order, runs
+from .layout import EVERYWHERE, Group, HeadOutputs, HeadWeights, Reach, TokenLayout, take
+from .runs import Run, on_host, pair_order, runs
 
 NAME = "packed"
 PACKED = True
 
+COPIES = 4
+"""Calls of torch that bringing pair rows into the order of their lengths and back is worth."""
 LARGEST_COPY = 65_536
 """Most numbers in a head's part of the qkv weight that are rather copied than multiplied in a product of their own."""
 INFERENCE_ONLY = (
@@ -56,12 +58,13 @@ def attend(
     require_inference(NAME, x, weights, gates_BH, dropout=dropout)
     maps = x.new_zeros(*kept_BH.shape, *layout.mask_BN.shape[1:] * 2, dtype=torch.float32) if need_maps else None
     small = 3 * x.shape[-1] ** 2 <= LARGEST_COPY * weights.num_heads
-    found = runs(kept_BH, layout, apart=small and not need_maps)
+    kept = on_host(kept_BH, layout)
+    found = runs(kept, layout, apart=small and not need_maps)
     gates = None if torch.equal(gates_BH, kept_BH.to(gates_BH.dtype)) else gates_BH
-    if need_maps or sum(len(run.groups) for run in found) <= weights.num_heads or len(found) == 1:
+    if need_maps or len(found) <= 1 or _fewer_calls_by_run(found, layout):
         parts = _by_run(x, layout, weights, gates, found, maps, reach)
     else:
-        parts = _by_length(x, layout, weights, kept_BH, gates, reach)
+        parts = _by_length(x, layout, weights, kept, gates, reach)
     return weights.combine(parts, x), maps
 
 
@@ -72,6 +75,16 @@ def require_inference(
     wanted = x.requires_grad or gates_BH.requires_grad or weights.wants_gradients()
     if dropout > 0 or (torch.is_grad_enabled() and wanted):
         raise RuntimeError(f"{name} execution {INFERENCE_ONLY}")
+
+
+def _fewer_calls_by_run(found: list[Run], layout: TokenLayout) -> bool:
+    """Two products for each run or each head, an attention call for each of their lengths or each length at all.
+
+    Bringing pair rows together by length copies them twice.
+    """
+    by_run = sum(2 + len(run.groups) for run in found)
+    lengths = len(layout.distinct_lengths)
+    return by_run <= 2 * sum(len(run.heads) for run in found) + lengths + (COPIES if lengths > 1 else 0)
 
 
 def _by_run(
@@ -95,15 +108,15 @@ def _by_run(
             input_t = layout.input_T if run.index_t is None else layout.input_T.index_select(0, run.index_t)
             gates_tr = take(gates_BH, run.part(1), dim=1).index_select(0, input_t)
             heads_trd = heads_trd * gates_tr.unsqueeze(-1).to(heads_trd.dtype)
-        pieces = [(slice(None), run.part(size))]
-        yield HeadOutputs(heads=heads_trd.flatten(1), index_t=run.index_t, pieces=pieces)
+        columns = [run.part(size)]
+        yield HeadOutputs(heads=heads_trd.flatten(1), index_t=run.index_t, sizes=[len(heads_trd)], columns=columns)
 
 
 def _by_length(
     x: Tensor,
     layout: TokenLayout,
     weights: HeadWeights | Int8HeadWeights,
-    kept_BH: Tensor,
+    kept_BH: np.ndarray,
     gates_BH: Tensor | None,
     reach: Reach,
 ) -> Iterator[HeadOutputs]:
@@ -111,23 +124,28 @@ def _by_length(
     size = x.shape[-1] // weights.num_heads
     order = pair_order(kept_BH, layout)
     tokens = weights.prepare(x)
-    rows_H = [slice(start, stop) for start, stop in pairwise(order.bounds)]
-    chosen = [h for h, rows in enumerate(rows_H) if rows.stop > rows.start]
+    chosen = [h for h, rows in enumerate(order.sizes_H) if rows]
+    sizes = [order.sizes_H[h] for h in chosen]
     projected = [
-        weights.project(tokens, order.tokens_P[rows_H[h]], slice(3 * size * h, 3 * size * (h + 1))) for h in chosen
+        weights.project(tokens, index_t, slice(3 * size * h, 3 * size * (h + 1)))
+        for h, index_t in zip(chosen, order.tokens_P.split(sizes), strict=True)
     ]
-    qkv_P = torch.cat(projected).index_select(0, order.by_length_P)
+    qkv_P = _reordered(torch.cat(projected), order.by_length_P)
     if reach.rotary_theta is not None:
-        token_P = order.tokens_P.index_select(0, order.by_length_P)
+        token_P = _reordered(order.tokens_P, order.by_length_P)
         qkv_P = _turned(qkv_P.unflatten(1, (1, 3, size)), layout, reach, token_P)
-    heads_Pd = torch.cat([_pairs_attention(qkv_P[g.rows], g, size, reach) for g in order.groups])
-    heads_Pd = heads_Pd.index_select(0, order.by_head_P)
+    outputs = [_pairs_attention(qkv_P[group.rows], group, size, reach) for group in order.groups]
+    heads_Pd = _reordered(outputs[0] if len(outputs) == 1 else torch.cat(outputs), order.by_head_P)
     if gates_BH is not None:
-        head_P = torch.cat([torch.full((rows_H[h].stop - rows_H[h].start,), h, device=x.device) for h in chosen])
+        head_P = torch.tensor(chosen, device=x.device).repeat_interleave(torch.tensor(sizes, device=x.device))
         gates_P = gates_BH[layout.input_T.index_select(0, order.tokens_P), head_P]
         heads_Pd = heads_Pd * gates_P.unsqueeze(-1).to(heads_Pd.dtype)
-    pieces: list[tuple[slice, slice | Tensor]] = [(rows_H[h], slice(size * h, size * (h + 1))) for h in chosen]
-    yield HeadOutputs(heads=heads_Pd, index_t=order.tokens_P, pieces=pieces)
+    columns: list[slice | Tensor] = [slice(size * h, size * (h + 1)) for h in chosen]
+    yield HeadOutputs(heads=heads_Pd, index_t=order.tokens_P, sizes=sizes, columns=columns)
+
+
+def _reordered(rows: Tensor, order: Tensor | None) -> Tensor:
+    return rows if order is None else rows.index_select(0, order)
 
 
 def _turned(qkv: Tensor, layout: TokenLayout, reach: Reach, index_t: Tensor | None) -> Tensor:
