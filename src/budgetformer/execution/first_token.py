@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from .int8 import Int8HeadWeights
 from .layout import EVERYWHERE, HeadOutputs, HeadWeights, Reach, TokenLayout
 from .packed import NAME, require_inference
-from .runs import Run, on_host, runs
+from .runs import Run, make_run, on_host, shared_heads
 
 
 def attend_first(
@@ -49,7 +49,9 @@ def _by_run(
 ) -> Iterator[HeadOutputs]:
     size = x_TD.shape[-1] // weights.num_heads
     tokens, firsts = weights.prepare(x_TD), weights.prepare(first_BD)
-    for run in runs(on_host(kept_BH, layout), layout):
+    kept = on_host(kept_BH, layout)
+    for heads in shared_heads(kept):
+        run = make_run(heads, kept, layout)
         inputs_p = torch.tensor([b for group in run.groups for b in group.inputs], device=x_TD.device)
         for h in run.heads:
             start = 3 * size * h

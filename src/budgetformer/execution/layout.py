@@ -19,16 +19,19 @@ from torch.nn import functional as F
 PIECE = 64
 """Tokens that one thread of a GPU sums one after the other."""
 
-SMALL_SUM = 2**18
-"""Most numbers in the outputs of all heads that are added to their tokens at once. More would leave the cache."""
+AT_ONCE = 2**18
+"""Most numbers (pair rows times width) that are gathered for all heads at once, and added back at once.
+
+More would leave the processor's cache, and are taken head by head.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeadOutputs:
     """Gated outputs of heads: row i of ``heads`` belongs to row ``index_t[i]`` of the result (None: to row i).
 
-    ``sizes`` are the numbers of neighbouring rows that share the same heads, and ``columns`` the columns of the output
-    weight that belong to these.
+    ``sizes`` are numbers of neighbouring rows, and ``columns`` the columns of the output weight that belong to these:
+    one piece of heads that share their rows, or one for every head in order, which may be empty.
     """
 
     heads: Tensor
@@ -41,7 +44,8 @@ class HeadOutputs:
         if len(self.sizes) == 1:
             return [(rows, self.index_t, self.columns[0])]
         places = [None] * len(self.sizes) if self.index_t is None else self.index_t.split(self.sizes)
-        return list(zip(rows.split(self.sizes), places, self.columns, strict=True))
+        pieces = zip(rows.split(self.sizes), places, self.columns, strict=True)
+        return [piece for piece, size in zip(pieces, self.sizes, strict=True) if size]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,10 +118,26 @@ class HeadWeights:
         return x_TD
 
     def project(self, tokens: Any, index_t: Tensor | None, rows: slice | Tensor) -> Tensor:
-        """``x W_rowsᵀ + b_rows`` of the tokens ``index_t`` (None: all) with some rows of the qkv weight, (t, rows)."""
+        """``x W_rowsᵀ + b_rows`` of the tokens ``index_t`` (None: all) with some rows of the qkv weight, (t, rows).
+
+        ``rows`` is a slice, or an index of heads.
+        """
         x_tD = tokens if index_t is None else tokens.index_select(0, index_t)
-        bias = None if self.qkv_bias is None else take(self.qkv_bias, rows)
-        return F.linear(x_tD, take(self.qkv_weight, rows), bias)
+        bias = None if self.qkv_bias is None else take(self.qkv_bias, rows, self.num_heads)
+        return F.linear(x_tD, take(self.qkv_weight, rows, self.num_heads), bias)
+
+    def project_heads(self, tokens: Any, index_P: Tensor, sizes_H: list[int]) -> Tensor:
+        """``project`` of every head and its own tokens, ``sizes_H`` of them, one after the other in ``index_P``.
+
+        Returns (P, 3d).
+        """
+        size = 3 * tokens.shape[-1] // self.num_heads
+        if len(index_P) * tokens.shape[-1] > AT_ONCE:
+            return project_each(self, tokens, index_P, sizes_H, size)
+        x_H, weight_H = tokens.index_select(0, index_P).split(sizes_H), self.qkv_weight.split(size)
+        bias_H = [None] * self.num_heads if self.qkv_bias is None else self.qkv_bias.split(size)
+        pieces = zip(x_H, weight_H, bias_H, sizes_H, strict=True)
+        return torch.cat([F.linear(x_tD, weight, bias) for x_tD, weight, bias, rows in pieces if rows])
 
     def combine(self, parts: Iterable[HeadOutputs], like_TD: Tensor) -> Tensor:
         """``Σ heads W_columnsᵀ + b`` over all parts, (T, D) as ``like_TD``; summed in float32 or wider.
@@ -128,17 +148,17 @@ class HeadWeights:
         total_TD: Tensor | None = None
         for part in parts:
             if total_TD is None and part.index_t is None and len(part.sizes) == 1:
-                weight = take(self.output_weight, part.columns[0], dim=1)
+                weight = take(self.output_weight, part.columns[0], self.num_heads, dim=1)
                 share_TD = F.linear(part.heads, weight, self.output_bias)
                 total_TD, dtype = share_TD.to(wide), share_TD.dtype
                 continue
             total_TD = self._bias_alone(like_TD, wide) if total_TD is None else total_TD
-            together = part.index_t is not None and len(part.heads) * like_TD.shape[-1] <= SMALL_SUM
+            at_once = len(part.heads) * like_TD.shape[-1] <= AT_ONCE
             shares = []
             for heads_td, index_t, columns in part.split(part.heads):
-                share_tD = F.linear(heads_td, take(self.output_weight, columns, dim=1))
+                share_tD = F.linear(heads_td, take(self.output_weight, columns, self.num_heads, dim=1))
                 dtype = share_tD.dtype
-                if together:
+                if at_once:
                     shares.append(share_tD)
                 else:
                     add_rows(total_TD, index_t, share_tD)
@@ -151,10 +171,21 @@ class HeadWeights:
         return total_TD if self.output_bias is None else total_TD.add_(self.output_bias)
 
 
-def take(tensor: Tensor, part: slice | Tensor, *, dim: int = 0) -> Tensor:
-    """A part of one dimension: a view for a slice, a copy for an index."""
+def project_each(weights: Any, tokens: Any, index_P: Tensor, sizes_H: list[int], size: int) -> Tensor:
+    """``weights.project_heads`` head by head, ``size`` rows of the qkv weight each."""
+    return torch.cat(
+        [
+            weights.project(tokens, index_t, slice(size * h, size * (h + 1)))
+            for h, index_t in enumerate(index_P.split(sizes_H))
+            if len(index_t)
+        ]
+    )
+
+
+def take(tensor: Tensor, part: slice | Tensor, heads: int, *, dim: int = 0) -> Tensor:
+    """A part of a dimension that lies head by head: a view for a slice of it, a copy for an index of heads."""
     if isinstance(part, Tensor):
-        return tensor.index_select(dim, part)
+        return tensor.unflatten(dim, (heads, -1)).index_select(dim, part).flatten(dim, dim + 1)
     return tensor.narrow(dim, part.start, part.stop - part.start)
 
 

@@ -30,12 +30,9 @@ class Run:
     groups: list[Group]
 
     def part(self, size: int) -> slice | Tensor:
-        """Where the heads lie among rows of ``size`` for each head: a slice for neighbours, else an index."""
+        """Where the heads lie among rows of ``size`` for each head: a slice for neighbours, else the heads' index."""
         first, end = self.heads[0], self.heads[-1] + 1
-        if end - first == len(self.heads):
-            return slice(first * size, end * size)
-        rows = (np.asarray(self.heads)[:, None] * size + np.arange(size)).ravel()
-        return torch.from_numpy(rows)
+        return slice(first * size, end * size) if end - first == len(self.heads) else torch.tensor(self.heads)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,38 +57,42 @@ def on_host(kept: Tensor, layout: TokenLayout) -> np.ndarray:
     return kept_BH if min(layout.lengths, default=0) > 0 else kept_BH & (layout.lengths_array > 0)[:, None]
 
 
-def runs(kept_BH: np.ndarray, layout: TokenLayout, *, apart: bool = False) -> list[Run]:
+def shared_heads(kept_BH: np.ndarray, *, apart: bool = False) -> list[list[int]]:
     """Heads that can share their products, in order, from what was kept (``on_host``).
 
     These are neighbours that the same inputs chose; with ``apart`` they need not be neighbours. Heads that nobody
     chose are left out.
     """
     if kept_BH.all():
-        return [Run(heads=list(range(kept_BH.shape[1])), index_t=None, groups=layout.groups)] if len(kept_BH) else []
+        return [list(range(kept_BH.shape[1]))] if len(kept_BH) else []
     if apart and len(kept_BH) == 1:
-        heads = kept_BH[0].nonzero()[0].tolist()
-        return [Run(heads=heads, index_t=None, groups=layout.groups)] if heads else []
-    lengths_B = layout.lengths_array
-    found = []
-    for heads in _equal_columns(kept_BH, apart):
-        chosen_B = kept_BH[:, heads[0]]
-        inputs = chosen_B.nonzero()[0]
-        if len(inputs):
-            everyone = int(lengths_B[inputs].sum()) == len(layout.index_T)
-            index = None if everyone else _on(np.flatnonzero(np.repeat(chosen_B, lengths_B)), layout)
-            groups = layout.groups if everyone else equal_lengths(inputs.tolist(), layout.lengths)
-            found.append(Run(heads=heads, index_t=index, groups=groups))
-    return found
-
-
-def _equal_columns(kept_BH: np.ndarray, apart: bool) -> list[list[int]]:
+        found = [kept_BH[0].nonzero()[0].tolist()]
+        return found if found[0] else []
     if apart:
         by_inputs: dict[bytes, list[int]] = {}
-        for h in range(kept_BH.shape[1]):
-            by_inputs.setdefault(kept_BH[:, h].tobytes(), []).append(h)
-        return list(by_inputs.values())
-    changes = (np.flatnonzero((kept_BH[:, 1:] != kept_BH[:, :-1]).any(axis=0)) + 1).tolist()
-    return [list(range(first, end)) for first, end in pairwise([0, *changes, kept_BH.shape[1]])]
+        for h, column in enumerate(kept_BH.T.tolist()):
+            by_inputs.setdefault(bytes(column), []).append(h)
+        found = list(by_inputs.values())
+    else:
+        changes = ((kept_BH[:, 1:] != kept_BH[:, :-1]).any(axis=0).nonzero()[0] + 1).tolist()
+        found = [list(range(first, end)) for first, end in pairwise([0, *changes, kept_BH.shape[1]])]
+    chosen_H = kept_BH.any(axis=0)
+    return [heads for heads in found if chosen_H[heads[0]]]
+
+
+def make_run(heads: list[int], kept_BH: np.ndarray, layout: TokenLayout) -> Run:
+    """The run of some ``shared_heads``."""
+    chosen_B, lengths_B = kept_BH[:, heads[0]], layout.lengths_array
+    if int(lengths_B @ chosen_B) == len(layout.index_T):
+        return Run(heads=heads, index_t=None, groups=layout.groups)
+    index_t = _on(np.flatnonzero(np.repeat(chosen_B, lengths_B)), layout)
+    return Run(heads=heads, index_t=index_t, groups=equal_lengths(chosen_B.nonzero()[0].tolist(), layout.lengths))
+
+
+def stretches_of_heads(heads: list[int], kept_BH: np.ndarray, layout: TokenLayout) -> list[int]:
+    """How many stretches of equal length the inputs of each head lie in."""
+    starts = [group.inputs[0] for group in layout.groups]
+    return np.logical_or.reduceat(kept_BH[:, heads], starts, axis=0).sum(axis=0).tolist() if starts else []
 
 
 def pair_order(kept_BH: np.ndarray, layout: TokenLayout) -> PairOrder:
@@ -104,7 +105,7 @@ def pair_order(kept_BH: np.ndarray, layout: TokenLayout) -> PairOrder:
     sizes_H = (lengths_B @ kept_BH).tolist()
     tokens_P = _on(_ranges(first_p, length_p, total), layout)
     if len(layout.distinct_lengths) == 1:
-        groups = [Group(start=0, count=len(length_p), length=layout.lengths[0])]
+        groups = [Group(start=0, count=len(length_p), length=int(length_p[0]))]
         return PairOrder(tokens_P=tokens_P, sizes_H=sizes_H, by_length_P=None, by_head_P=None, groups=groups)
     start_p = length_p.cumsum() - length_p
     order_p = np.argsort(length_p, kind="stable")
