@@ -1,6 +1,6 @@
 """Is the execution that ``auto`` takes ever slower than the reference? All combinations of shape, batch, length, heads.
 
-    python benchmarks/auto.py --output results/auto.jsonl                    about fifteen minutes on two cores
+    python benchmarks/auto.py --output results/auto.jsonl                    about ten minutes on two cores
     python benchmarks/auto.py --output results/auto.jsonl --shape tiny --batch 1
 
 The encoder runs in float32 on batches of random words, all as long as N (``equal``) or between N/4 and N tokens long
@@ -96,7 +96,7 @@ def main() -> None:
     parser.add_argument("--shape", action="append", choices=SHAPES, help="default: all")
     parser.add_argument("--batch", type=int, action="append", help=f"default {BATCHES}")
     parser.add_argument("--length", type=int, action="append", help=f"default {LENGTHS}")
-    parser.add_argument("--seconds", type=float, default=3.0, help="of rounds for each combination")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of rounds for each combination")
     given = parser.parse_args()
     combinations = list(plan(given.shape or SHAPES, given.batch or BATCHES, given.length or LENGTHS))
     lost = []

@@ -98,7 +98,7 @@ def stretches_of_heads(heads: list[int], kept_BH: np.ndarray, layout: TokenLayou
 def pair_order(kept_BH: np.ndarray, layout: TokenLayout) -> PairOrder:
     """Both orders of the pair rows of ``kept_BH`` (``on_host``)."""
     lengths_B = layout.lengths_array
-    head_p, input_p = kept_BH.T.nonzero()
+    input_p = kept_BH.T.nonzero()[1]
     length_p = lengths_B[input_p]
     first_p = (lengths_B.cumsum() - lengths_B)[input_p]
     total = int(length_p.sum())
