@@ -258,12 +258,15 @@ class BudgetedSelfAttention(nn.Module):
 
 
 def _in_float32(net: nn.Module, pooled_BD: Tensor) -> Tensor:
-    if all(t.dtype == torch.float32 for t in chain(net.parameters(), net.buffers())):
-        return net(pooled_BD).float()
     with _SWAPPED:
-        tensors = dict([*net.named_parameters(), *net.named_buffers()])
-        other = {k: v.float() for k, v in tensors.items() if v.is_floating_point() and v.dtype != torch.float32}
-        return (torch.func.functional_call(net, other, (pooled_BD,)) if other else net(pooled_BD)).float()
+        # Not net.parameters(): it makes the name of every parameter, which costs a small model a twentieth of its time.
+        own = (t for m in net.modules() for t in chain(m._parameters.values(), m._buffers.values()) if t is not None)
+        if not all(t.dtype == torch.float32 for t in own):
+            tensors = dict([*net.named_parameters(), *net.named_buffers()])
+            other = {k: v.float() for k, v in tensors.items() if v.is_floating_point() and v.dtype != torch.float32}
+            if other:
+                return torch.func.functional_call(net, other, (pooled_BD,)).float()
+    return net(pooled_BD).float()
 
 
 def budgeted_layers(module: nn.Module) -> Iterable[BudgetedSelfAttention]:

@@ -52,6 +52,8 @@ def requested_budget(
 
 def share(field: str, value: float | Tensor, like_B: Tensor) -> Tensor:
     """Check ``value`` as a share of heads in (0, 1] and expand it to one float64 number per input."""
+    if isinstance(value, int | float) and 0 < value <= 1:
+        return like_B.new_full(like_B.shape, value, dtype=torch.float64)
     share_B = torch.as_tensor(value, dtype=torch.float64, device=like_B.device)
     if share_B.dim() > 1 or (share_B.dim() == 1 and len(share_B) != len(like_B)):
         raise ValueError(

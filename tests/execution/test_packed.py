@@ -96,6 +96,17 @@ def test_any_choice_mask_and_size_gives_the_reference(data: st.DataObject) -> No
     torch.testing.assert_close(fast_maps, slow_maps, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("lengths", [[0, 5, 5, 5], [5, 5, 5, 5], [9, 3, 0, 9]])
+@pytest.mark.parametrize("width", [16, 1024])
+def test_mixed_heads_give_the_reference_gathered_at_once_and_head_by_head(lengths: list[int], width: int) -> None:
+    """The larger width is more than is gathered at once, and its weights are more than are copied."""
+    kept = torch.tensor([[1, 0, 1, 0], [1, 1, 0, 0], [0, 1, 1, 1], [1, 0, 0, 1]]).repeat(8, 1).bool()
+    (fast, _), (slow, _) = both(
+        right_padded(lengths * 8, 9), make_weights(width=width, heads=4), kept, kept.float(), seed=1
+    )
+    torch.testing.assert_close(fast, slow, rtol=0, atol=2e-5)
+
+
 def test_order_of_the_batch_does_not_matter() -> None:
     lengths, counts = [9, 4, 9, 1, 6], [1, 4, 0, 2, 3]
     kept, gates = choose(counts, 4)

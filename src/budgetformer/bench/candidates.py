@@ -70,31 +70,51 @@ def ours(classifiers: Mapping[str, Classifier], settings: BenchSettings) -> list
     """The model in each format, at its own budgets and at every number of heads, and its reference."""
     found = []
     for precision in settings.precisions or classifiers:
-        classifier = classifiers[precision]
-        all_heads = classifier.config.num_attention_heads
         suffix = "" if precision == "float32" else f", {precision}"
-        asks: dict[str, tuple[int | None, dict[str, Any]]] = {}
-        if classifier.config.budgeted:
-            default = classifier.config.default_budget
-            own = {} if default is None else {"max_budget": 1.0}
-            asks[f"own budgets{suffix}"] = None, {"policy": settings.policy} | own
-            if default is not None:
-                asks[f"default budget {default:.3g}{suffix}"] = None, {"policy": settings.policy}
-            for k in possible_heads(classifier) if settings.heads is None else settings.heads:
-                name = f"{k} of {all_heads} heads{suffix}"
-                asks[name] = k, {"budget": k / all_heads, "policy": settings.policy}
-        else:
-            asks[f"full attention{suffix}"] = None, {}
-        for name, (asked, ask) in asks.items():
-            found.append(Candidate(name=name, precision=precision, answer=_answer(classifier, ask), asked=asked))
+        found += _at_every_number(classifiers[precision], precision, settings, suffix=suffix)
     exact = classifiers.get("float32")
     if "dense" in settings.against and exact is not None:
-        twin = copy.copy(exact)
-        twin.model = copy.deepcopy(exact.model)
-        twin.model.set_execution("reference")
         ask = {"policy": settings.policy} if exact.config.budgeted else {}
-        found.append(Candidate(name=REFERENCE, precision="float32", answer=_answer(twin, ask), kind="reference"))
+        answer = _answer(_by_reference(exact), ask)
+        found.append(Candidate(name=REFERENCE, precision="float32", answer=answer, kind="reference"))
     return found
+
+
+def definitions(classifiers: Mapping[str, Classifier], settings: BenchSettings) -> list[Candidate]:
+    """What every number of heads should give: the float32 reference, asked like ``ours``; nothing without float32."""
+    exact = classifiers.get("float32")
+    return [] if exact is None else _at_every_number(_by_reference(exact), "float32", settings)
+
+
+def _at_every_number(
+    classifier: Classifier, precision: str, settings: BenchSettings, *, suffix: str = ""
+) -> list[Candidate]:
+    """One model at its own budgets and at every number of heads."""
+    all_heads = classifier.config.num_attention_heads
+    asks: dict[str, tuple[int | None, dict[str, Any]]] = {}
+    if classifier.config.budgeted:
+        default = classifier.config.default_budget
+        own = {} if default is None else {"max_budget": 1.0}
+        asks[f"own budgets{suffix}"] = None, {"policy": settings.policy} | own
+        if default is not None:
+            asks[f"default budget {default:.3g}{suffix}"] = None, {"policy": settings.policy}
+        for k in possible_heads(classifier) if settings.heads is None else settings.heads:
+            ask = {"budget": k / all_heads, "policy": settings.policy}
+            asks[f"{k} of {all_heads} heads{suffix}"] = k, ask
+    else:
+        asks[f"full attention{suffix}"] = None, {}
+    return [
+        Candidate(name=name, precision=precision, answer=_answer(classifier, ask), asked=asked)
+        for name, (asked, ask) in asks.items()
+    ]
+
+
+def _by_reference(classifier: Classifier) -> Classifier:
+    """The same model, which computes all heads and masks."""
+    twin = copy.copy(classifier)
+    twin.model = copy.deepcopy(classifier.model)
+    twin.model.set_execution("reference")
+    return twin
 
 
 def _answer(classifier: Classifier, ask: dict[str, Any]) -> Answer:

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from .int8 import Int8HeadWeights
 from .layout import EVERYWHERE, HeadOutputs, HeadWeights, Reach, TokenLayout
 from .packed import NAME, require_inference
-from .runs import Run, runs
+from .runs import Run, make_run, on_host, shared_heads
 
 
 def attend_first(
@@ -49,7 +49,9 @@ def _by_run(
 ) -> Iterator[HeadOutputs]:
     size = x_TD.shape[-1] // weights.num_heads
     tokens, firsts = weights.prepare(x_TD), weights.prepare(first_BD)
-    for run in runs(kept_BH, layout):
+    kept = on_host(kept_BH, layout)
+    for heads in shared_heads(kept):
+        run = make_run(heads, kept, layout)
         inputs_p = torch.tensor([b for group in run.groups for b in group.inputs], device=x_TD.device)
         for h in run.heads:
             start = 3 * size * h
@@ -60,8 +62,8 @@ def _by_run(
             heads_pd = _attention(q_pd, layout.turn(k_td, reach, run.index_t), v_td, run, reach)
             gates_p1 = gates_BH[:, h].index_select(0, inputs_p).unsqueeze(-1)
             gated_pd = heads_pd * gates_p1.to(heads_pd.dtype)
-            pieces: list[tuple[slice, slice | Tensor]] = [(slice(None), slice(size * h, size * (h + 1)))]
-            yield HeadOutputs(heads=gated_pd, index_t=inputs_p, pieces=pieces)
+            columns = slice(size * h, size * (h + 1))
+            yield HeadOutputs(heads=gated_pd, index_t=inputs_p, sizes=[len(gated_pd)], columns=[columns])
 
 
 def _attention(q_pd: Tensor, k_td: Tensor, v_td: Tensor, run: Run, reach: Reach) -> Tensor:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .layout import HeadOutputs, add_rows, take
+from .layout import HeadOutputs, add_rows, project_each, take
 
 SMALLEST_SCALE = 1e-30
 """Keeps a row of zeros from a division by zero."""
@@ -128,8 +128,13 @@ class Int8HeadWeights:
         """As ``HeadWeights.project``, in float32."""
         if index_t is not None:
             tokens = Quantized(tokens.values.index_select(0, index_t), tokens.scale.index_select(0, index_t))
-        bias = None if self.qkv.bias is None else take(self.qkv.bias, rows)
-        return product(tokens, take(self.qkv.weight, rows), take(self.qkv.scale, rows), bias)
+        bias = None if self.qkv.bias is None else take(self.qkv.bias, rows, self.num_heads)
+        weight, scale = (take(x, rows, self.num_heads) for x in (self.qkv.weight, self.qkv.scale))
+        return product(tokens, weight, scale, bias)
+
+    def project_heads(self, tokens: Any, index_P: Tensor, sizes_H: list[int]) -> Tensor:
+        """As ``HeadWeights.project_heads``, in float32."""
+        return project_each(self, tokens, index_P, sizes_H, 3 * self.qkv.in_features // self.num_heads)
 
     def combine(self, parts: Iterable[HeadOutputs], like_TD: Tensor) -> Tensor:
         """As ``HeadWeights.combine``, in float32; holds all parts together.
@@ -150,7 +155,7 @@ class Int8HeadWeights:
         for part in parts:
             scale_t1 = scale_T1 if part.index_t is None else scale_T1.index_select(0, part.index_t)
             steps = _to_steps(part.heads, scale_t1)
-            for rows, columns in part.pieces:
-                sums_tD = whole_product(steps[rows], take(self.output.weight, columns, dim=1))
-                add_rows(sums_TD, None if part.index_t is None else part.index_t[rows], sums_tD)
+            for steps_td, index_t, columns in part.split(steps):
+                weight = take(self.output.weight, columns, self.num_heads, dim=1)
+                add_rows(sums_TD, index_t, whole_product(steps_td, weight))
         return scaled(sums_TD, scale_T1, self.output.scale, self.output.bias)

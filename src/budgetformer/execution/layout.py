@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional as F
@@ -17,17 +19,59 @@ from torch.nn import functional as F
 PIECE = 64
 """Tokens that one thread of a GPU sums one after the other."""
 
+AT_ONCE = 2**18
+"""Most numbers (pair rows times width) that are gathered for all heads at once, and added back at once.
+
+More would leave the processor's cache, and are taken head by head.
+"""
+
 
 @dataclass(frozen=True, kw_only=True)
 class HeadOutputs:
     """Gated outputs of heads: row i of ``heads`` belongs to row ``index_t[i]`` of the result (None: to row i).
 
-    ``pieces`` are rows that share the same heads, with the columns of the output weight that belong to these.
+    ``sizes`` are numbers of neighbouring rows, and ``columns`` the columns of the output weight that belong to these:
+    one piece of heads that share their rows, or one for every head in order, which may be empty.
     """
 
     heads: Tensor
     index_t: Tensor | None
-    pieces: list[tuple[slice, slice | Tensor]]
+    sizes: list[int]
+    columns: list[slice | Tensor]
+
+    def split(self, rows: Tensor) -> list[tuple[Tensor, Tensor | None, slice | Tensor]]:
+        """Piece by piece: the part of ``rows`` (as ``heads``), where it belongs, its columns."""
+        if len(self.sizes) == 1:
+            return [(rows, self.index_t, self.columns[0])]
+        places = [None] * len(self.sizes) if self.index_t is None else self.index_t.split(self.sizes)
+        pieces = zip(rows.split(self.sizes), places, self.columns, strict=True)
+        return [piece for piece, size in zip(pieces, self.sizes, strict=True) if size]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Neighbouring pairs (or ``inputs``) of one ``length``: rows ``start`` to ``start + count · length``."""
+
+    start: int
+    count: int
+    length: int
+    inputs: tuple[int, ...] = ()
+
+    @property
+    def rows(self) -> slice:
+        """The rows of the group."""
+        return slice(self.start, self.start + self.count * self.length)
+
+
+def equal_lengths(inputs: Iterable[int], lengths: list[int]) -> list[Group]:
+    """``inputs`` in stretches of neighbours of one length."""
+    groups: list[Group] = []
+    start = 0
+    for length, found in groupby(inputs, key=lengths.__getitem__):
+        members = tuple(found)
+        groups.append(Group(start=start, count=len(members), length=length, inputs=members))
+        start = groups[-1].rows.stop
+    return groups
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,10 +118,26 @@ class HeadWeights:
         return x_TD
 
     def project(self, tokens: Any, index_t: Tensor | None, rows: slice | Tensor) -> Tensor:
-        """``x W_rowsᵀ + b_rows`` of the tokens ``index_t`` (None: all) with some rows of the qkv weight, (t, rows)."""
+        """``x W_rowsᵀ + b_rows`` of the tokens ``index_t`` (None: all) with some rows of the qkv weight, (t, rows).
+
+        ``rows`` is a slice, or an index of heads.
+        """
         x_tD = tokens if index_t is None else tokens.index_select(0, index_t)
-        bias = None if self.qkv_bias is None else take(self.qkv_bias, rows)
-        return F.linear(x_tD, take(self.qkv_weight, rows), bias)
+        bias = None if self.qkv_bias is None else take(self.qkv_bias, rows, self.num_heads)
+        return F.linear(x_tD, take(self.qkv_weight, rows, self.num_heads), bias)
+
+    def project_heads(self, tokens: Any, index_P: Tensor, sizes_H: list[int]) -> Tensor:
+        """``project`` of every head and its own tokens, ``sizes_H`` of them, one after the other in ``index_P``.
+
+        Returns (P, 3d).
+        """
+        size = 3 * tokens.shape[-1] // self.num_heads
+        if len(index_P) * tokens.shape[-1] > AT_ONCE:
+            return project_each(self, tokens, index_P, sizes_H, size)
+        x_H, weight_H = tokens.index_select(0, index_P).split(sizes_H), self.qkv_weight.split(size)
+        bias_H = [None] * self.num_heads if self.qkv_bias is None else self.qkv_bias.split(size)
+        pieces = zip(x_H, weight_H, bias_H, sizes_H, strict=True)
+        return torch.cat([F.linear(x_tD, weight, bias) for x_tD, weight, bias, rows in pieces if rows])
 
     def combine(self, parts: Iterable[HeadOutputs], like_TD: Tensor) -> Tensor:
         """``Σ heads W_columnsᵀ + b`` over all parts, (T, D) as ``like_TD``; summed in float32 or wider.
@@ -85,22 +145,48 @@ class HeadWeights:
         The parts are taken one by one, so that those of a generator are never held together.
         """
         wide, dtype = torch.promote_types(like_TD.dtype, torch.float32), like_TD.dtype
-        total_TD = torch.zeros_like(like_TD, dtype=wide)
-        if self.output_bias is not None:
-            total_TD += self.output_bias
+        total_TD: Tensor | None = None
         for part in parts:
-            for rows, columns in part.pieces:
-                share_tD = F.linear(part.heads[rows], take(self.output_weight, columns, dim=1))
+            if total_TD is None and part.index_t is None and len(part.sizes) == 1:
+                weight = take(self.output_weight, part.columns[0], self.num_heads, dim=1)
+                share_TD = F.linear(part.heads, weight, self.output_bias)
+                total_TD, dtype = share_TD.to(wide), share_TD.dtype
+                continue
+            total_TD = self._bias_alone(like_TD, wide) if total_TD is None else total_TD
+            at_once = len(part.heads) * like_TD.shape[-1] <= AT_ONCE
+            shares = []
+            for heads_td, index_t, columns in part.split(part.heads):
+                share_tD = F.linear(heads_td, take(self.output_weight, columns, self.num_heads, dim=1))
                 dtype = share_tD.dtype
-                add_rows(total_TD, None if part.index_t is None else part.index_t[rows], share_tD)
-        return total_TD.to(dtype)
+                if at_once:
+                    shares.append(share_tD)
+                else:
+                    add_rows(total_TD, index_t, share_tD)
+            if shares:
+                add_rows(total_TD, part.index_t, shares[0] if len(shares) == 1 else torch.cat(shares))
+        return (self._bias_alone(like_TD, wide) if total_TD is None else total_TD).to(dtype)
+
+    def _bias_alone(self, like_TD: Tensor, dtype: torch.dtype) -> Tensor:
+        total_TD = torch.zeros_like(like_TD, dtype=dtype)
+        return total_TD if self.output_bias is None else total_TD.add_(self.output_bias)
 
 
-def take(tensor: Tensor, part: slice | Tensor, *, dim: int = 0) -> Tensor:
-    """A part of one dimension: a view for a slice, a copy for an index."""
+def project_each(weights: Any, tokens: Any, index_P: Tensor, sizes_H: list[int], size: int) -> Tensor:
+    """``weights.project_heads`` head by head, ``size`` rows of the qkv weight each."""
+    return torch.cat(
+        [
+            weights.project(tokens, index_t, slice(size * h, size * (h + 1)))
+            for h, index_t in enumerate(index_P.split(sizes_H))
+            if len(index_t)
+        ]
+    )
+
+
+def take(tensor: Tensor, part: slice | Tensor, heads: int, *, dim: int = 0) -> Tensor:
+    """A part of a dimension that lies head by head: a view for a slice of it, a copy for an index of heads."""
     if isinstance(part, Tensor):
-        return tensor.index_select(dim, part)
-    return tensor[part] if dim == 0 else tensor[:, part]
+        return tensor.unflatten(dim, (heads, -1)).index_select(dim, part).flatten(dim, dim + 1)
+    return tensor.narrow(dim, part.start, part.stop - part.start)
 
 
 def add_rows(total_TD: Tensor, index_t: Tensor | None, part_tD: Tensor) -> None:
@@ -128,14 +214,17 @@ class TokenLayout:
             self.index_T = mask_BN.flatten().nonzero().squeeze(-1)
             self.input_T = self.index_T // mask_BN.shape[1]
             self.lengths: list[int] = self.lengths_B.tolist()
+            self.lengths_array = np.asarray(self.lengths, dtype=np.int64)
 
     def pack(self, x_BND: Tensor) -> Tensor:
         """(B, N, D) to the real tokens (T, D)."""
-        return x_BND.flatten(0, 1).index_select(0, self.index_T)
+        return x_BND.flatten(0, 1) if self._no_padding else x_BND.flatten(0, 1).index_select(0, self.index_T)
 
     def unpack(self, x_TD: Tensor) -> Tensor:
         """(T, D) back to (B, N, D), zeros at padding."""
         batch, length = self.mask_BN.shape
+        if self._no_padding:
+            return x_TD.view(batch, length, x_TD.shape[-1])
         grid = x_TD.new_zeros(batch * length, x_TD.shape[-1])
         return grid.index_copy(0, self.index_T, x_TD).view(batch, length, -1)
 
@@ -147,13 +236,40 @@ class TokenLayout:
         if x.is_cuda:
             total_BD = self.sums_by_pieces(x.float())
         else:
-            total_BD = _sums(x.float(), self.lengths_B.cumsum(0) - self.lengths_B)
-        return total_BD / self.lengths_B.clamp(min=1).unsqueeze(-1)
+            total_BD = F.embedding_bag(self._order, x.float(), self._starts, mode="sum")
+        return total_BD / self._counts
 
     def sums_by_pieces(self, x_TD: Tensor) -> Tensor:
         """The sum over each input's tokens, (B, D): of pieces of ``PIECE`` tokens in parallel, then of their sums."""
         piece_starts, input_starts = self._pieces
         return _sums(_sums(x_TD, piece_starts), input_starts)
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """The inputs that have tokens, in stretches of one length."""
+        return equal_lengths((b for b, length in enumerate(self.lengths) if length), self.lengths)
+
+    @cached_property
+    def distinct_lengths(self) -> set[int]:
+        """Every length of an input that has tokens."""
+        return set(self.lengths) - {0}
+
+    @cached_property
+    def _no_padding(self) -> bool:
+        return len(self.index_T) == self.mask_BN.numel()
+
+    @cached_property
+    def _order(self) -> Tensor:
+        return torch.arange(len(self.index_T), device=self.index_T.device)
+
+    @cached_property
+    def _starts(self) -> Tensor:
+        """The packed token at which each input begins."""
+        return self.lengths_B.cumsum(0) - self.lengths_B
+
+    @cached_property
+    def _counts(self) -> Tensor:
+        return self.lengths_B.clamp(min=1).unsqueeze(-1)
 
     @cached_property
     def place(self) -> Tensor:

@@ -14,20 +14,22 @@ rows (see ``runs``), p pairs or inputs of one length n, r neighbouring heads, D 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from itertools import pairwise
+from collections.abc import Iterable, Iterator
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from . import local
 from .int8 import Int8HeadWeights
-from .layout import EVERYWHERE, HeadOutputs, HeadWeights, Reach, TokenLayout, take
-from .runs import Group, Run, pair_order, runs
+from .layout import EVERYWHERE, Group, HeadOutputs, HeadWeights, Reach, TokenLayout, take
+from .runs import Run, make_run, on_host, pair_order, shared_heads, stretches_of_heads
 
 NAME = "packed"
 PACKED = True
 
+COPIES = 4
+"""Calls of torch that bringing pair rows into the order of their lengths and back is worth."""
 LARGEST_COPY = 65_536
 """Most numbers in a head's part of the qkv weight that are rather copied than multiplied in a product of their own."""
 INFERENCE_ONLY = (
@@ -56,12 +58,14 @@ def attend(
     require_inference(NAME, x, weights, gates_BH, dropout=dropout)
     maps = x.new_zeros(*kept_BH.shape, *layout.mask_BN.shape[1:] * 2, dtype=torch.float32) if need_maps else None
     small = 3 * x.shape[-1] ** 2 <= LARGEST_COPY * weights.num_heads
-    found = runs(kept_BH, layout, apart=small and not need_maps)
+    kept = on_host(kept_BH, layout)
+    shared = shared_heads(kept, apart=small and not need_maps)
     gates = None if torch.equal(gates_BH, kept_BH.to(gates_BH.dtype)) else gates_BH
-    if need_maps or sum(len(run.groups) for run in found) <= weights.num_heads or len(found) == 1:
+    if need_maps or len(shared) <= 1 or _fewer_calls_by_run(shared, kept, layout):
+        found = (make_run(heads, kept, layout) for heads in shared)
         parts = _by_run(x, layout, weights, gates, found, maps, reach)
     else:
-        parts = _by_length(x, layout, weights, kept_BH, gates, reach)
+        parts = _by_length(x, layout, weights, kept, gates, reach)
     return weights.combine(parts, x), maps
 
 
@@ -74,12 +78,22 @@ def require_inference(
         raise RuntimeError(f"{name} execution {INFERENCE_ONLY}")
 
 
+def _fewer_calls_by_run(shared: list[list[int]], kept_BH: np.ndarray, layout: TokenLayout) -> bool:
+    """Two products and an attention call per length for each run, or two products a head and a call per length at all.
+
+    Bringing pair rows together by length copies them twice.
+    """
+    by_run = 2 * len(shared) + sum(stretches_of_heads([heads[0] for heads in shared], kept_BH, layout))
+    lengths = len(layout.distinct_lengths)
+    return by_run <= 2 * sum(map(len, shared)) + lengths + (COPIES if lengths > 1 else 0)
+
+
 def _by_run(
     x: Tensor,
     layout: TokenLayout,
     weights: HeadWeights | Int8HeadWeights,
     gates_BH: Tensor | None,
-    found: list[Run],
+    found: Iterable[Run],
     maps: Tensor | None,
     reach: Reach,
 ) -> Iterator[HeadOutputs]:
@@ -87,23 +101,24 @@ def _by_run(
     size = x.shape[-1] // weights.num_heads
     tokens = weights.prepare(x)
     for run in found:
-        qkv = weights.project(tokens, run.index_t, run.part(3 * size)).unflatten(1, (-1, 3, size))
+        qkv = weights.project(tokens, run.index_t, run.part(3 * size))
+        qkv = qkv.view(len(qkv), len(run.heads), 3, size)
         qkv = _turned(qkv, layout, reach, run.index_t)
         outputs = [_attention(qkv, run, group, layout, maps, reach) for group in run.groups]
         heads_trd = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
         if gates_BH is not None:
             input_t = layout.input_T if run.index_t is None else layout.input_T.index_select(0, run.index_t)
-            gates_tr = take(gates_BH, run.part(1), dim=1).index_select(0, input_t)
+            gates_tr = take(gates_BH, run.part(1), weights.num_heads, dim=1).index_select(0, input_t)
             heads_trd = heads_trd * gates_tr.unsqueeze(-1).to(heads_trd.dtype)
-        pieces = [(slice(None), run.part(size))]
-        yield HeadOutputs(heads=heads_trd.flatten(1), index_t=run.index_t, pieces=pieces)
+        columns = [run.part(size)]
+        yield HeadOutputs(heads=heads_trd.flatten(1), index_t=run.index_t, sizes=[len(heads_trd)], columns=columns)
 
 
 def _by_length(
     x: Tensor,
     layout: TokenLayout,
     weights: HeadWeights | Int8HeadWeights,
-    kept_BH: Tensor,
+    kept_BH: np.ndarray,
     gates_BH: Tensor | None,
     reach: Reach,
 ) -> Iterator[HeadOutputs]:
@@ -111,23 +126,22 @@ def _by_length(
     size = x.shape[-1] // weights.num_heads
     order = pair_order(kept_BH, layout)
     tokens = weights.prepare(x)
-    rows_H = [slice(start, stop) for start, stop in pairwise(order.bounds)]
-    chosen = [h for h, rows in enumerate(rows_H) if rows.stop > rows.start]
-    projected = [
-        weights.project(tokens, order.tokens_P[rows_H[h]], slice(3 * size * h, 3 * size * (h + 1))) for h in chosen
-    ]
-    qkv_P = torch.cat(projected).index_select(0, order.by_length_P)
+    qkv_P = _reordered(weights.project_heads(tokens, order.tokens_P, order.sizes_H), order.by_length_P)
     if reach.rotary_theta is not None:
-        token_P = order.tokens_P.index_select(0, order.by_length_P)
+        token_P = _reordered(order.tokens_P, order.by_length_P)
         qkv_P = _turned(qkv_P.unflatten(1, (1, 3, size)), layout, reach, token_P)
-    heads_Pd = torch.cat([_pairs_attention(qkv_P[g.rows], g, size, reach) for g in order.groups])
-    heads_Pd = heads_Pd.index_select(0, order.by_head_P)
+    outputs = [_pairs_attention(qkv_P[group.rows], group, size, reach) for group in order.groups]
+    heads_Pd = _reordered(outputs[0] if len(outputs) == 1 else torch.cat(outputs), order.by_head_P)
     if gates_BH is not None:
-        head_P = torch.cat([torch.full((rows_H[h].stop - rows_H[h].start,), h, device=x.device) for h in chosen])
+        head_P = torch.repeat_interleave(torch.tensor(order.sizes_H, device=x.device))
         gates_P = gates_BH[layout.input_T.index_select(0, order.tokens_P), head_P]
         heads_Pd = heads_Pd * gates_P.unsqueeze(-1).to(heads_Pd.dtype)
-    pieces: list[tuple[slice, slice | Tensor]] = [(rows_H[h], slice(size * h, size * (h + 1))) for h in chosen]
-    yield HeadOutputs(heads=heads_Pd, index_t=order.tokens_P, pieces=pieces)
+    columns: list[slice | Tensor] = [slice(size * h, size * (h + 1)) for h in range(weights.num_heads)]
+    yield HeadOutputs(heads=heads_Pd, index_t=order.tokens_P, sizes=order.sizes_H, columns=columns)
+
+
+def _reordered(rows: Tensor, order: Tensor | None) -> Tensor:
+    return rows if order is None else rows.index_select(0, order)
 
 
 def _turned(qkv: Tensor, layout: TokenLayout, reach: Reach, index_t: Tensor | None) -> Tensor:
@@ -145,7 +159,8 @@ def _pairs_attention(qkv_P: Tensor, group: Group, size: int, reach: Reach) -> Te
 
 def _attention(qkv: Tensor, run: Run, group: Group, layout: TokenLayout, maps: Tensor | None, reach: Reach) -> Tensor:
     """Attention of every pair of a run with one length, (p·n, r, d); fills ``maps`` when they are wanted."""
-    q, k, v = qkv[group.rows].unflatten(0, (group.count, group.length)).permute(3, 0, 2, 1, 4)
+    rows = qkv if group.count * group.length == len(qkv) else qkv[group.rows]
+    q, k, v = rows.view(group.count, group.length, *qkv.shape[1:]).permute(3, 0, 2, 1, 4)
     if maps is None:
         per_head = local.attention(q, k, v, reach.window)
     else:
