@@ -27,7 +27,7 @@ from budgetformer_paper.report import report_tables, write
 from budgetformer_paper.scales import SCALES
 from budgetformer_paper.summary import summaries
 from budgetformer_paper.tables import table, tables
-from budgetformer_paper.verdict import Verdict
+from budgetformer_paper.verdict import OPEN, Verdict
 
 
 def row(recipe: Recipe, accuracy: float, *, seed: int = 0, scale: str = "cpu", **more: Any) -> dict[str, Any]:
@@ -94,7 +94,7 @@ def test_only_the_newest_form_of_a_recipe_counts() -> None:
     assert [r["accuracy"] for r in found.rows] == [0.8]
 
 
-@pytest.mark.parametrize(("accuracy", "answer"), [(0.84, "held"), (0.795, "not decided"), (0.7, "failed")])
+@pytest.mark.parametrize(("accuracy", "answer"), [(0.84, "held"), (0.795, OPEN), (0.7, "failed")])
 def test_accuracy_is_compared_within_its_interval(accuracy: float, answer: str) -> None:
     rows = [row(table2_transformer("imdb"), 0.8), row(table2_budgetformer("imdb"), accuracy)]
     assert answers(rows)["accuracy at least the Transformer's"].answer == answer
@@ -147,7 +147,7 @@ def test_budgets_of_larger_models_and_less_data() -> None:
 
 def test_the_smoke_scale_decides_nothing() -> None:
     rows = [row(table2_transformer("imdb"), 0.5, scale="smoke"), row(table2_budgetformer("imdb"), 0.9, scale="smoke")]
-    assert {verdict.answer for verdict in answers(rows).values()} == {"not decided"}
+    assert {verdict.answer for verdict in answers(rows).values()} == {OPEN}
 
 
 def test_the_report_is_one_page_twice(tmp_path: Path) -> None:
