@@ -10,7 +10,7 @@ from budgetformer.reporting.tables import Table
 
 from .claims_of_cost import memory_falls, training_costs
 from .claims_of_figures import classes_and_layers, difficulty_rises, maps_are_sharper
-from .recipes import SHAPES, SHARES
+from .recipes import BUDGETS, SHAPES, SHARES
 from .summary import Summary
 from .verdict import (
     ACCURATE,
@@ -121,8 +121,10 @@ def _table3(by: dict[tuple[str, str], Summary], data: str, experiment: str, mark
     if adaptive and fixed:
         best = max(fixed, key=lambda s: s.accuracy)
         lead, chance = _lead(adaptive, best)
-        answer = HELD if lead > chance else FAILED if lead < -chance else OPEN
-        yield _verdict(ADAPTIVE + mark, data, answer, _figures(adaptive, best))
+        there = {s.variant for s in fixed} >= {f"fixed-{budget:g}" for budget in BUDGETS}
+        answer = FAILED if lead < -chance else HELD if lead > chance and there else OPEN
+        why = _figures(adaptive, best) + ("" if there else f"; of {len(BUDGETS)} budgets some have no row")
+        yield _verdict(ADAPTIVE + mark, data, answer, why)
     plain, rescaled = by.get((experiment, "asked-1")), by.get((experiment, "asked-1-rescaled"))
     if adaptive and plain and rescaled:
         share = _share_kept(rescaled, adaptive)
@@ -141,7 +143,9 @@ def _table4(by: dict[tuple[str, str], Summary], data: str, experiment: str, mark
         if learned and random:
             share = _share_kept(random, learned)
             why = f"{share:.0%} of the lead over chance is left (held below 50 %); {_figures(learned, random)}"
-            yield _verdict(claim + mark, data, HELD if share < 0.5 else FAILED, why)
+            learned_enough = learned.accuracy - _chance_of(learned) > learned.accuracy_reach
+            answer = (HELD if share < 0.5 else FAILED) if learned_enough else OPEN
+            yield _verdict(claim + mark, data, answer, why)
 
 
 def _budgets_fall(claim: str, ordered: Sequence[Summary], data: str) -> Iterator[Verdict]:
@@ -162,9 +166,14 @@ def _lead(first: Summary, second: Summary) -> tuple[float, float]:
 
 def _share_kept(changed: Summary, whole: Summary) -> float:
     """Share of the lead over guessing a class that is left; 1 when there was none."""
-    chance = 1 / whole.rows[0]["rows"]["classes"]
+    chance = _chance_of(whole)
     lead = whole.accuracy - chance
     return max(0.0, (changed.accuracy - chance) / lead) if lead > 0 else 1.0
+
+
+def _chance_of(summary: Summary) -> float:
+    """Accuracy of guessing a class."""
+    return 1 / summary.rows[0]["rows"]["classes"]
 
 
 def _figures(first: Summary, second: Summary) -> str:

@@ -141,6 +141,7 @@ def run(
     from budgetformer_paper.run import Running, plan, reproduce
 
     from ..training import Interrupted
+
     recipes = _recipes(name, scale=scale, data=data, only=only, tokenizer=tokenizer)
     asked = Running(
         results=results,

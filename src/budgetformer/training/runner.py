@@ -61,9 +61,7 @@ def train(**settings: Any) -> TrainingResult:
     return run(TrainingSettings(**settings))
 
 
-def run(
-    settings: TrainingSettings, start: Start | None = None, *, deadline: float | None = None
-) -> TrainingResult:
+def run(settings: TrainingSettings, start: Start | None = None, *, deadline: float | None = None) -> TrainingResult:
     """Train as ``settings`` say; see ``train``. With a ``start`` the run begins with a pretrained model.
 
     At ``deadline`` (of ``time.monotonic``) it saves its state and raises TimeOver.
