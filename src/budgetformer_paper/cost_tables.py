@@ -36,10 +36,10 @@ def _steps(found: Sequence[Summary], scale: str) -> Table:
                 str(row.get("gpu") or row.get("cpu") or NONE),
             ]
         )
-    columns = ("shape of", "texts × tokens", "step, Transformer", "step, BudgetFormer", "ratio (95 %)")
-    columns += ("memory, Transformer", "memory, BudgetFormer", "machine")
+    steps = ("step, Transformer", "step, BudgetFormer", "ratio (95 %)")
+    memories = ("memory, Transformer", "memory, BudgetFormer")
     caption = f"Cost of training, scale {scale}: median of steps taken in turns; memory beyond weights and moments."
-    return Table(caption=caption, columns=columns, rows=cells)
+    return Table(caption=caption, columns=("shape of", "texts × tokens", *steps, *memories, "machine"), rows=cells)
 
 
 def _memory(found: Sequence[Summary], scale: str) -> Table:

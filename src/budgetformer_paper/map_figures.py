@@ -33,8 +33,8 @@ def map_pictures(summary: Summary) -> list[Picture]:
         title = f"Layer {layer}: {sum(row['kept'][layer])} of {len(row['kept'][layer])} heads ran"
         caption = (
             f'{TITLE}, {summary.data}, scale {summary.scale}, layer {layer}. "{row["text"]}" and "{row["pair"]}". '
-            "Row: the token that attends; column: the token it attends to. Below a head its attention entropy. Grey and "
-            "dashed: the head did not run; its map was computed for the picture."
+            "Row: the token that attends; column: the token it attends to. Below a head its attention entropy. Grey "
+            "and dashed: the head did not run; its map was computed for the picture."
         )
         made.append(
             Picture(

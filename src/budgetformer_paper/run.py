@@ -179,11 +179,8 @@ def _reason(error: Exception) -> str:
     if os.environ.get("BUDGETFORMER_DEBUG", "") not in ("", "0"):
         traceback.print_exception(error)
     said = " ".join(str(error).split())
-    return (
-        said
-        if said and isinstance(error, ValueError | ArithmeticError | OSError)
-        else f"{type(error).__name__}: {said}"
-    )
+    plain = said and isinstance(error, ValueError | ArithmeticError | OSError)
+    return said if plain else f"{type(error).__name__}: {said}"
 
 
 def in_words(seconds: float) -> str:

