@@ -96,8 +96,8 @@ def paper(recipe: Recipe) -> Recipe:
     """As printed: the recipe itself. L 4, H 8, D 768, 10 epochs, learning rate 2e-5, batch 16, all rows.
 
     The training and test rows must be as many as in the official splits; other counts are refused. Where a set has no
-    validation split the curves are measured on the test rows, as in the paper; the state that is kept is the last one, so
-    nothing is chosen by them.
+    validation split the curves are measured on the test rows, as in the paper; the state that is kept is the last one,
+    so nothing is chosen by them.
     """
     data = DATA[recipe.data.name]
     full = replace(recipe.data, least_train=data.train_rows, least_test=data.test_rows, whole=True)
