@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from budgetformer import method
+from budgetformer import BudgetFormerConfig, BudgetFormerForSequenceClassification, method
+from budgetformer.objective import regularisers
 
 from .method_reading import decide, plain_choice, plain_softmax, progresses, scores, shares, sigmoid
 
@@ -110,6 +111,19 @@ def test_the_schedules_start_and_end_where_they_should() -> None:
     assert method.temperature(0, tau_min=0.1, tau_max=2.0, gamma=5.0) == 2.0
     assert method.budget_weight(1, alpha_base=0.001, alpha_max=0.05) == pytest.approx(0.05)
     assert [method.entropy_weight(t, beta_max=0.05) for t in (0, 0.5, 1)] == [0.05, 0.0, -0.05]
+
+
+def test_other_readings_of_temperature_and_entropy_weight() -> None:
+    tau = [method.temperature(t, tau_min=0.1, tau_max=2.0, gamma=5.0, floored=True) for t in (0.0, 0.2, 1.0)]
+    assert tau == pytest.approx([2.0, 2 * math.exp(-1), 0.1])
+    assert [method.entropy_weight(t, beta_max=0.05, end=0.0) for t in (0, 0.5, 1)] == [0.05, 0.025, 0.0]
+    config = BudgetFormerConfig(tau_floored=True, beta_end=0.0, vocab_size=20)
+    model = BudgetFormerForSequenceClassification(config)
+    assert model.budgetformer.layers[0].attention.temperature(1.0) == 0.1
+    budget_BL, relevance_BLH = torch.full((2, 4), 0.2), torch.full((2, 4, 8), 1 / 8)
+    assert float(regularisers(budget_BL, relevance_BLH, config, 1.0)["entropy_loss"]) == 0.0
+    with pytest.raises(ValueError, match=r"beta_end must lie in \[-1, 1\], got 2"):
+        BudgetFormerConfig(beta_end=2)
 
 
 @given(z=scores, tau=st.floats(0.05, 5))

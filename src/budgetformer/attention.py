@@ -64,7 +64,7 @@ class BudgetedSelfAttention(nn.Module):
         selection: "straight_through" (0/1 gates) or "soft" (the paper's gates).
         min_heads: heads at least; with 0 an input may pass the layer with the output bias only.
         fixed_budget: a constant s instead of the budget net. budgeted=False: plain full attention.
-        sigma_max, tau_max, tau_min, gamma: noise and temperature over training.
+        sigma_max, tau_max, tau_min, gamma, tau_floored: noise and temperature over training.
         pooling: ``(x_BND, mask_BN) -> (B, D)`` that feeds both nets; None is the mean over real tokens.
         budget_net, relevance_net: modules (B, D) -> (B, 1) and (B, D) -> (B, H) in place of f and g.
         dropout: on the attention weights. execution: how it is computed ("auto", "reference", "packed", "cuda").
@@ -94,6 +94,7 @@ class BudgetedSelfAttention(nn.Module):
         tau_max: float = 2.0,
         tau_min: float = 0.1,
         gamma: float = 5.0,
+        tau_floored: bool = False,
         pooling: Callable[[Tensor, Tensor], Tensor] | None = None,
         budget_net: nn.Module | None = None,
         relevance_net: nn.Module | None = None,
@@ -125,6 +126,7 @@ class BudgetedSelfAttention(nn.Module):
         self.num_heads, self.min_heads, self.selection = num_heads, min_heads, selection
         self.fixed_budget, self.budgeted = fixed_budget, budgeted
         self.sigma_max, self.tau_max, self.tau_min, self.gamma = sigma_max, tau_max, tau_min, gamma
+        self.tau_floored = tau_floored
         self.pooling, self.dropout, self.execution = pooling, dropout, execution
         self.progress: float | None = None
         self.reach = reach or Reach()
@@ -153,7 +155,9 @@ class BudgetedSelfAttention(nn.Module):
 
     def temperature(self, progress: float) -> float:
         """τ at ``progress`` t/T."""
-        return method.temperature(progress, tau_min=self.tau_min, tau_max=self.tau_max, gamma=self.gamma)
+        return method.temperature(
+            progress, tau_min=self.tau_min, tau_max=self.tau_max, gamma=self.gamma, floored=self.tau_floored
+        )
 
     def forward(
         self,

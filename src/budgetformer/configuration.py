@@ -70,6 +70,7 @@ class BudgetFormerConfig(PreTrainedConfig):
         s_max_start, ceiling_until: the upper end of the interval starts at s_max_start (None: at s_max) and comes down
         linearly to s_max over this share of training. distillation: weight of the logits of a teacher.
         beta_max: weight of the entropy loss. sigma_max: noise. tau_max, tau_min, gamma: temperature.
+        tau_floored, beta_end: other readings of the temperature and of the weight of the entropy loss (``method``).
         budget_price: λ, what a budget of 1 in one layer costs in units of the task loss.
         budget_sampling: share of the rows of a training batch that get a random number of heads instead of their own,
         so that one checkpoint serves every budget at request time.
@@ -125,6 +126,8 @@ class BudgetFormerConfig(PreTrainedConfig):
         tau_max: float = 2.0,
         tau_min: float = 0.1,
         gamma: float = 5.0,
+        tau_floored: bool = False,
+        beta_end: float = -1.0,
         budget_price: float = 0.0,
         budget_sampling: float = 0.0,
         default_budget: float | None = None,

@@ -100,6 +100,8 @@ def check_fields(config: Any) -> None:
     _require(config, "tau_max", config.tau_max >= config.tau_min, f"be at least tau_min ({config.tau_min})")
     for field in ("alpha_base", "alpha_max", "beta_max", "sigma_max", "gamma", "budget_price", "distillation"):
         _require(config, field, _between(getattr(config, field), 0, math.inf), "be 0 or above")
+    _require(config, "beta_end", _between(config.beta_end, -1, 1), "lie in [-1, 1]")
+    _require(config, "tau_floored", isinstance(config.tau_floored, bool), "be True or False")
     if config.fixed_budget is not None:
         low_enough = config.fixed_budget == 0 and config.min_heads == 0 and _is_number(config.fixed_budget)
         allowed = _between(config.fixed_budget, 0, 1) and (config.fixed_budget > 0 or low_enough)

@@ -126,6 +126,7 @@ class BudgetFormerLayer(GradientCheckpointingLayer):
             tau_max=config.tau_max,
             tau_min=config.tau_min,
             gamma=config.gamma,
+            tau_floored=config.tau_floored,
             dropout=config.attention_probs_dropout_prob,
             execution=config.execution,
             pooling=parts.pooling,

@@ -5,8 +5,7 @@ Every choice (pooling, budget, scores, relevance, floor, ranking) is made in flo
 dtype of the tokens, so that half precision cannot create ties. ``progress`` is t/T in [0, 1].
 
 Source: Faye, Mbaye, Azzag, Lebbah, "Adaptive Head Budgeting for Efficient Multi-Head Attention",
-arXiv 2604.22583. The formulas of τ(t), α(t), β(t) and of the gates are our reading (docs/method.md);
-straight-through selection and the price on the budget are ours.
+arXiv 2604.22583. τ(t), α(t), β(t) and the gates are our reading (docs/method.md); straight-through and price are ours.
 """
 
 from __future__ import annotations
@@ -70,9 +69,10 @@ def noisy_scores(scores_BH: Tensor, noise_BH: Tensor | None, *, sigma_max: float
     return scores_BH if noise_BH is None else scores_BH + noise_BH * (sigma_max * (1.0 - progress))
 
 
-def temperature(progress: float, *, tau_min: float, tau_max: float, gamma: float) -> float:
-    """``τ(t) = τ_min + (τ_max − τ_min) · exp(−γ t/T)``."""
-    return tau_min + (tau_max - tau_min) * math.exp(-gamma * progress)
+def temperature(progress: float, *, tau_min: float, tau_max: float, gamma: float, floored: bool = False) -> float:
+    """``τ(t) = τ_min + (τ_max − τ_min) · exp(−γ t/T)``; ``floored``: ``max(τ_min, τ_max · exp(−γ t/T))``."""
+    fall = math.exp(-gamma * progress)
+    return max(tau_min, tau_max * fall) if floored else tau_min + (tau_max - tau_min) * fall
 
 
 def relevance(scores_BH: Tensor, tau: float) -> Tensor:
@@ -238,9 +238,9 @@ def budget_price(budget_BL: Tensor) -> Tensor:
     return budget_BL.sum(dim=-1).mean()
 
 
-def entropy_weight(progress: float, *, beta_max: float) -> float:
-    """``β(t) = β_max · (1 − 2 t/T)``: rewards spread first, concentration later."""
-    return beta_max * (1.0 - 2.0 * progress)
+def entropy_weight(progress: float, *, beta_max: float, end: float = -1.0) -> float:
+    """``β(t) = β_max · (1 − (1 − end) t/T)``, by default ``1 − 2 t/T``: rewards spread first, concentration later."""
+    return beta_max * (1.0 - (1.0 - end) * progress)
 
 
 def entropy(relevance_BLH: Tensor) -> Tensor:

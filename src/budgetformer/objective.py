@@ -47,7 +47,7 @@ def regularisers(
     ``entropy_loss = β(t) · mean_{b,l} Σ_h p log p``. The upper end of the interval is ``method.ceiling``.
     """
     alpha = method.budget_weight(progress, alpha_base=config.alpha_base, alpha_max=config.alpha_max)
-    beta = method.entropy_weight(progress, beta_max=config.beta_max)
+    beta = method.entropy_weight(progress, beta_max=config.beta_max, end=config.beta_end)
     s_max = method.ceiling(progress, s_max=config.s_max, s_max_start=config.s_max_start, until=config.ceiling_until)
     violation = method.budget_violation(budget_BL, s_min=config.s_min, s_max=s_max)
     return {

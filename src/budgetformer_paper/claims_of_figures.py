@@ -1,14 +1,27 @@
-"""What the paper claims of Figures 2 and 3, checked on their rows (the first seed of each)."""
+"""What the paper claims of Figures 2 to 4, checked on their rows (the first seed of each)."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 from .groups import THIRDS
 from .summary import Summary
-from .verdict import FAILED, HELD, OPEN, Verdict
+from .verdict import (
+    CLASS_ENTROPY,
+    CLASS_MEAN,
+    CLASS_SPREAD,
+    DEPTH,
+    FAILED,
+    HARDER,
+    HELD,
+    MIDDLE,
+    OPEN,
+    SHARPER,
+    Verdict,
+)
 
 CLASSES = ("neutral", "contradiction", "entailment")
 """In the order that the paper reports for SNLI, the largest first."""
@@ -31,39 +44,66 @@ def difficulty_rises(summary: Summary) -> Iterator[Verdict]:
     else:
         answer = FAILED if any(step < -chance for step, chance in zip(steps, chances, strict=True)) else OPEN
     why = ", ".join(f"{name} {group['mean']:.4f}" for name, group in zip(THIRDS, groups, strict=True))
-    yield Verdict(claim="the budget rises with difficulty", data=summary.data, answer=answer, why=why)
+    yield Verdict(claim=HARDER, data=summary.data, answer=answer, why=why)
 
 
 def classes_and_layers(summary: Summary) -> Iterator[Verdict]:
     """Figure 3: order of the classes in mean, spread and entropy (means over layers); spread and entropy by layer.
 
-    The order of means counts as measured: how far it is from chance is not computed, the figures are printed.
+    A step of the order counts when it is larger than its 95 % interval, in which the layers of a row are taken to go
+    together. The course over layers counts as measured.
     """
     row = summary.rows[0]
     budgets, entropies = row["budget_by_class"], row["entropy_by_class"]
     if set(CLASSES) <= set(budgets) and set(CLASSES) <= set(entropies):
-        for what, groups, field in (
-            ("mean budget", budgets, "mean"),
-            ("spread of the budget", budgets, "std"),
-            ("entropy of the relevance", entropies, "mean"),
+        for claim, groups, field in (
+            (CLASS_MEAN, budgets, "mean"),
+            (CLASS_SPREAD, budgets, "std"),
+            (CLASS_ENTROPY, entropies, "mean"),
         ):
             values = [_mean(groups[name][field]) for name in CLASSES]
-            held = all(a > b for a, b in pairwise(values))
+            errors = [_error(groups[name], of_spread=field == "std") for name in CLASSES]
             why = ", ".join(f"{name} {value:.4f}" for name, value in zip(CLASSES, values, strict=True))
-            yield _verdict(summary, f"{what}: neutral > contradiction > entailment", held, why)
+            yield _verdict(summary, claim, _falls(values, errors), why)
     spreads = _by_layer([group["std"] for group in budgets.values()])
     entropy = _by_layer([group["mean"] for group in entropies.values()])
     if len(spreads) > 2:
         peak = spreads.index(max(spreads))
-        yield _verdict(
-            summary, "the spread of the budget peaks in middle layers", 0 < peak < len(spreads) - 1, _listed(spreads)
-        )
+        yield _verdict(summary, MIDDLE, HELD if 0 < peak < len(spreads) - 1 else FAILED, _listed(spreads))
     if len(entropy) > 1:
-        yield _verdict(summary, "entropy falls with depth", all(a > b for a, b in pairwise(entropy)), _listed(entropy))
+        falls = all(a > b for a, b in pairwise(entropy))
+        yield _verdict(summary, DEPTH, HELD if falls else FAILED, _listed(entropy))
 
 
-def _verdict(summary: Summary, claim: str, held: bool, why: str) -> Verdict:
-    return Verdict(claim=claim, data=summary.data, answer=HELD if held else FAILED, why=why)
+def maps_are_sharper(summary: Summary) -> Iterator[Verdict]:
+    """Figure 4: over test rows the most relevant heads have a lower attention entropy than the others."""
+    found = summary.rows[0]["attention_entropy"]
+    lead, chance = found["lead"]["mean"], 1.96 * found["lead"]["std"] / math.sqrt(found["rows"])
+    answer = HELD if lead > chance else FAILED if lead < -chance else OPEN
+    why = (
+        f"entropy of the other heads less that of the {found['shown']} most relevant: {lead:+.3f} nats (by chance "
+        f"± {chance:.3f}, {found['rows']} test rows)"
+    )
+    yield _verdict(summary, SHARPER, answer, why)
+
+
+def _falls(values: Sequence[float], errors: Sequence[float]) -> str:
+    """Whether each value is below the one before, by more than chance."""
+    steps = [a - b for a, b in pairwise(values)]
+    chances = [1.96 * math.hypot(a, b) for a, b in pairwise(errors)]
+    if all(step > chance for step, chance in zip(steps, chances, strict=True)):
+        return HELD
+    return FAILED if any(step < -chance for step, chance in zip(steps, chances, strict=True)) else OPEN
+
+
+def _error(group: dict[str, Any], *, of_spread: bool) -> float:
+    """Standard error of the mean over layers of a class's mean, or of its standard deviation."""
+    factor = math.sqrt(2) if of_spread else 1.0
+    return _mean(group["std"]) / math.sqrt(max(group["rows"], 1)) / factor
+
+
+def _verdict(summary: Summary, claim: str, answer: str, why: str) -> Verdict:
+    return Verdict(claim=claim, data=summary.data, answer=answer, why=why)
 
 
 def _by_layer(groups: Sequence[Sequence[float]]) -> list[float]:

@@ -14,6 +14,7 @@ from budgetformer.reporting.picture import Picture
 from budgetformer.reporting.tables import NONE, Table
 
 from .groups import QUANTILES
+from .map_figures import map_pictures, map_tables
 from .summary import Summary
 
 TITLES = {
@@ -24,18 +25,26 @@ TITLES = {
 
 
 def pictures(found: Sequence[Summary]) -> list[Picture]:
-    """One picture for each row of the experiments figure1 to figure3, of its first seed."""
-    return [_DRAWN[s.experiment](s, s.rows[0]) for s in found if s.experiment in _DRAWN]
+    """One picture for each row of the experiments figure1 to figure3, one a layer for figure4; of the first seed."""
+    made = []
+    for summary in found:
+        if summary.experiment in _DRAWN:
+            made.append(_DRAWN[summary.experiment](summary, summary.rows[0]))
+        if summary.experiment == "figure4":
+            made += map_pictures(summary)
+    return made
 
 
 def figure_tables(found: Sequence[Summary]) -> list[Table]:
-    """What Figures 2 and 3 show, in numbers."""
+    """What Figures 2 to 4 show, in numbers."""
     made = []
     for summary in found:
         if summary.experiment == "figure2":
             made.append(_difficulty_table(summary, summary.rows[0]))
         if summary.experiment == "figure3":
             made.append(_class_table(summary, summary.rows[0]))
+        if summary.experiment == "figure4":
+            made += map_tables(summary)
     return made
 
 

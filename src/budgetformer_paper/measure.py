@@ -20,6 +20,7 @@ from budgetformer.metering.carbon import EnergyMeter, paper_grams
 from budgetformer.metering.macs import paper_macs
 from budgetformer.reporting.intervals import wilson
 
+from .attention_maps import of_maps
 from .groups import by_class, by_difficulty
 from .recipe import Ask, Recipe
 from .rows import Drawn
@@ -60,6 +61,7 @@ def measure(recipe: Recipe, models: Sequence[Path], drawn: Drawn, *, seed: int, 
             **in_the_papers_accounting(classifier.config, rows, figures["mean_budget"]),
             **of_heads(classifier, test, None if found.heads is None else found.heads.budget_RL),
             **(of_difficulty(found, models[1], test, device=device) if ask.difficulty else {}),
+            **(of_maps(classifier, test) if ask.maps else {}),
             "evaluation_seconds": round(figures["seconds"], 3),
             "energy": meter.energy.row(rows),
         },
@@ -101,7 +103,7 @@ def in_the_papers_accounting(config: BudgetFormerConfig, rows: int, budget: floa
     """
     if config.budgeted and budget is None:
         return {"paper_macs": None, "paper_grams": None}
-    length = config.max_position_embeddings
+    length = config.text_limit
     macs = paper_macs(config, length=length, rows=rows, budget=budget if config.budgeted else None)
     return {"paper_macs": macs, "paper_grams": paper_grams(macs)}
 

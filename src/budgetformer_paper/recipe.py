@@ -28,6 +28,20 @@ FREE = (
 )
 """Settings that the runner fills in, or that do not change what a run learns."""
 
+MINILM = "all-MiniLM-L6-v2"
+STARTS: dict[str, dict[str, Any]] = {
+    MINILM: {
+        "num_hidden_layers": 6,
+        "num_attention_heads": 12,
+        "hidden_size": 384,
+        "intermediate_size": 1536,
+        "vocab_size": 30522,
+        "max_position_embeddings": 512,
+        "type_vocab_size": 2,
+    },
+}
+"""Pretrained models that a recipe may begin with, and their shapes."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class DataPart:
@@ -35,7 +49,8 @@ class DataPart:
 
     ``train_share`` of the training rows is used, the smaller shares lie within the larger ones. Without a validation
     split of its own the set is validated on the test rows (``validation_on_test``, as the paper did) or on rows that
-    are set aside from the training rows. Fewer rows than ``least_train`` or ``least_test`` are refused.
+    are set aside from the training rows. Fewer rows than ``least_train`` or ``least_test`` are refused, and with
+    ``whole`` more rows as well: the set must be the official one.
     """
 
     name: str
@@ -46,6 +61,7 @@ class DataPart:
     validation_on_test: bool = True
     least_train: int = 1
     least_test: int = 1
+    whole: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +72,8 @@ class Ask:
     ``min_heads`` in place of the trained one; ``heads`` says which: "learned", "random" (the relevance of the input,
     permuted) or "static" (one ranking for all inputs, by the mean relevance on the validation rows, and for all inputs
     the number of heads that the layer keeps there on average). ``difficulty``: the budgets of simple and hard rows,
-    for which the full-attention twin is trained too.
+    for which the full-attention twin is trained too. ``maps``: where the heads of the paper's pair look, and how sharp
+    the maps of test rows are. ``cost``: nothing is trained; steps of training are timed beside those of the twin.
     """
 
     budget: float | None = None
@@ -64,6 +81,13 @@ class Ask:
     min_heads: int | None = None
     heads: str = "learned"
     difficulty: bool = False
+    maps: bool = False
+    cost: bool = False
+
+    def said(self) -> dict[str, Any]:
+        """What differs from asking nothing, so that a new question does not rename the old rows."""
+        plain = Ask()
+        return {name: value for name, value in asdict(self).items() if value != getattr(plain, name)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,12 +135,12 @@ class Recipe:
 
     def row_digest(self) -> str:
         """Names the row: training and question, without the seed."""
-        said = {"data": asdict(self.data), "training": self.settings(), "ask": asdict(self.ask)}
+        said = {"data": asdict(self.data), "training": self.settings(), "ask": self.ask.said()}
         return digest(said)
 
     def trainings(self) -> list[Recipe]:
         """What has to be trained for the row: nothing, the model, or its full-attention twin as well."""
-        if self.training is None:
+        if self.training is None or self.ask.cost:
             return []
         if not self.ask.difficulty:
             return [self]
@@ -127,6 +151,7 @@ class Recipe:
         """The model's configuration before the data are known (vocabulary and classes are those of the settings)."""
         assert self.training is not None
         changes = {"vocab_size": self.training.vocab_size, "max_position_embeddings": self.training.max_length}
+        changes |= STARTS[self.training.start] if self.training.start else {}
         return BudgetFormerConfig.preset(self.training.preset, **(changes | self.training.config))
 
 

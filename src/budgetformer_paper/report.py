@@ -12,6 +12,7 @@ from budgetformer.reporting.picture import DOTS_PER_INCH
 from budgetformer.reporting.tables import Table, markdown_escaped
 
 from .claims import claims_table, verdicts
+from .cost_tables import cost_tables
 from .figures import figure_tables, pictures
 from .summary import summaries
 from .tables import of_scale, tables
@@ -34,12 +35,13 @@ class Report:
     html: Path
 
 
-def report_tables(rows: Sequence[dict[str, Any]]) -> list[Table]:
-    """All tables, and for every scale the verdicts."""
+def report_tables(rows: Sequence[dict[str, Any]], *, whole: bool = True) -> list[Table]:
+    """All tables, and for every scale the verdicts; ``whole`` lists claims without rows too."""
     found = summaries(rows)
     scales = dict.fromkeys(one.scale for one in found)
-    claims = [claims_table(verdicts(of_scale(found, scale)), scale) for scale in scales]
-    return [*tables(found), *figure_tables(found), *(one for one in claims if one.rows)]
+    claims = [claims_table(verdicts(of_scale(found, scale), whole=whole), scale) for scale in scales]
+    shown = [*tables(found), *figure_tables(found), *cost_tables(found)]
+    return [*shown, *(one for one in claims if one.rows)]
 
 
 def write(rows: Sequence[dict[str, Any]], output: Path) -> Report:

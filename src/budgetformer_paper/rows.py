@@ -18,7 +18,7 @@ from budgetformer.data.errors import DataError
 from budgetformer.data.loading import load
 from budgetformer.data.registry import FOLDER_VARIABLE, SOURCES, NamedData, load_named
 
-from .recipe import DataPart, Recipe, digest
+from .recipe import DataPart, digest
 
 SUMMARY = "rows.json"
 
@@ -38,33 +38,43 @@ class Drawn:
         return load(getattr(self, split), self.columns, progress=False)
 
 
-def check_data(recipes: Iterable[Recipe], data_folder: Path | None) -> None:
-    """Refuse sets that the folder does not have, all in one line, before any work."""
+def missing_data(names: Iterable[str], data_folder: Path | None) -> dict[str, list[str]]:
+    """Files that the folder does not have, by data set; empty where all is there or the hub is asked."""
     place = data_folder or (Path(os.environ[FOLDER_VARIABLE]) if os.environ.get(FOLDER_VARIABLE) else None)
     if place is None:
-        return
-    missing = []
-    for name in dict.fromkeys(recipe.data.name for recipe in recipes):
+        return {}
+    missing: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
         here = place / name
         for file in ("labels.txt", "train.jsonl", "test.jsonl"):
             if not (here / file).is_file() and not (here / f"{file}.gz").is_file():
-                missing.append(str(here / (file if file == "labels.txt" else f"{file}.gz")))
-    if missing:
-        raise DataError(
-            f"these files are missing: {', '.join(missing)}; put them there, name another folder with --data-folder, "
-            "or choose sets with --data"
-        )
+                missing.setdefault(name, []).append(str(here / (file if file == "labels.txt" else f"{file}.gz")))
+    return missing
 
 
-def draw(part: DataPart, *, work: Path, data_folder: Path | None, quiet: bool = True) -> Drawn:
+def said_missing(missing: dict[str, list[str]]) -> str:
+    """One line that says where to put which files."""
+    files = ", ".join(file for files in missing.values() for file in files)
+    return (
+        f"these files are missing: {files}; put them there, name another folder with --data-folder, "
+        "or choose sets with --data"
+    )
+
+
+def draw(
+    part: DataPart, *, work: Path, data_folder: Path | None, quiet: bool = True, revision: str | None = None
+) -> Drawn:
     """The rows of ``part``, written to a folder in ``work`` on the first call and taken from there afterwards.
+
+    ``revision``: a commit of the hub in place of the pinned one.
 
     Raises DataError when the set cannot be had or has fewer rows than the scale needs.
     """
     folder = work / "rows" / f"{part.name}-{digest(asdict(part))}"
-    origin = str((data_folder or os.environ.get(FOLDER_VARIABLE)) or "hub")
+    at = f"hub at {revision or SOURCES[part.name].revision}"
+    origin = str((data_folder or os.environ.get(FOLDER_VARIABLE)) or at)
     if not (folder / SUMMARY).is_file():
-        _write(part, folder, data_folder, origin, quiet)
+        _write(part, folder, data_folder, origin, quiet, revision)
     summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
     if summary["asked"] != origin:
         raise DataError(f"{folder} holds rows from {summary['asked']}, not from {origin}: give another --work folder")
@@ -79,15 +89,22 @@ def draw(part: DataPart, *, work: Path, data_folder: Path | None, quiet: bool = 
     )
 
 
-def _write(part: DataPart, folder: Path, data_folder: Path | None, origin: str, quiet: bool) -> None:
-    train, test = (_labelled(_load(part.name, split, data_folder, quiet)) for split in ("train", "test"))
+def _write(
+    part: DataPart, folder: Path, data_folder: Path | None, origin: str, quiet: bool, revision: str | None
+) -> None:
+    train, test = (_labelled(_load(part.name, split, data_folder, quiet, revision)) for split in ("train", "test"))
     for split, rows, least in (("train", train, part.least_train), ("test", test, part.least_test)):
+        if part.whole and len(rows.places) > least:
+            raise DataError(
+                f"{part.name} {split} has {len(rows.places):,} labelled rows and the official split {least:,}: this is "
+                "another set than the paper's (paper-shape takes the rows that there are)"
+            )
         if len(rows.places) < least:
             raise DataError(
                 f"{part.name} {split} has {len(rows.places):,} labelled rows and this scale needs {least:,}: "
                 "get the whole set, or choose a smaller scale (paper-shape takes the rows that there are)"
             )
-    named = load_named(part.name, "validation", folder=data_folder, progress=not quiet)
+    named = load_named(part.name, "validation", folder=data_folder, progress=not quiet, revision=revision)
     order = np.random.default_rng(0).permutation(train.places)
     if named is not None:
         validation = _labelled(named)
@@ -118,6 +135,7 @@ def _write(part: DataPart, folder: Path, data_folder: Path | None, origin: str, 
         "validated_on": validated_on,
         "classes": len(train.named.class_names),
         "origin": train.named.origin,
+        "revision": train.named.revision,
         "licence": train.named.licence,
         "asked": origin,
     }
@@ -144,8 +162,8 @@ class _Labelled:
         return np.sort(np.random.default_rng(0).permutation(self.places)[:most])
 
 
-def _load(name: str, split: str, folder: Path | None, quiet: bool) -> NamedData:
-    named = load_named(name, split, folder=folder, progress=not quiet)
+def _load(name: str, split: str, folder: Path | None, quiet: bool, revision: str | None) -> NamedData:
+    named = load_named(name, split, folder=folder, progress=not quiet, revision=revision)
     assert named is not None, f"{name} has no {split} split"
     return named
 

@@ -2,48 +2,31 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import sys
 import time
+import traceback
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
+from budgetformer.data.errors import DataError
 from budgetformer.inference import pick_device
-from budgetformer.metering.memory import MemoryMeter
 from budgetformer.reporting.results import append_row, environment, read_rows
-from budgetformer.training import NonFiniteError, TrainingSettings
-from budgetformer.training import run as run_training
-from budgetformer.training.checkpoints import CHECKPOINTS, newest_checkpoint
+from budgetformer.training import Interrupted, TimeOver
 
-from .measure import Measured, curves, measure, measure_tfidf, with_seed
+from .cost import measure_cost
+from .measure import Measured, measure, measure_tfidf, with_seed
 from .recipe import Recipe
-from .rows import Drawn, check_data, draw
+from .rows import draw, missing_data, said_missing
+from .running import Running
 from .scales import expected_seconds
+from .trained import check_pretrained, is_trained, model_folder, train, training_figures
 
-RUNS, NOTES = "models", "measured.json"
-_GOES_ON = (NonFiniteError, RuntimeError, MemoryError)
-"""What ends one run and not the night."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Running:
-    """Where and how: ``results`` the file of rows, ``work`` the folder of drawn rows and models, which can be deleted
-    when nothing more is to be measured. ``keep_budgets``: a folder for the budgets of every test row.
-    """
-
-    results: Path
-    work: Path
-    data_folder: Path | None = None
-    device: str = "auto"
-    keep_budgets: Path | None = None
-    quiet: bool = False
+__all__ = ["Outcome", "Planned", "Running", "in_words", "model_folder", "plan", "reproduce", "run_row"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,11 +42,13 @@ class Planned:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Rows that were written, rows that were there before, and what failed with its reason."""
+    """Rows that were written, rows that were there before, what failed with its reason, and the rows that are ``left``
+    because the time was over."""
 
     written: int
     skipped: int
     failed: Sequence[tuple[str, str]]
+    left: int = 0
 
 
 def plan(recipes: Iterable[Recipe], *, seeds: int, running: Running) -> list[Planned]:
@@ -77,7 +62,11 @@ def plan(recipes: Iterable[Recipe], *, seeds: int, running: Running) -> list[Pla
         raise ValueError(f"seeds must be at least 1, got {seeds}")
     rows = read_rows(running.results) if running.results.is_file() else []
     there = {(row.get("recipe"), row.get("scale"), row.get("seed"), row.get("digest")) for row in rows}
-    took = {(row.get("recipe"), row.get("scale"), row.get("digest")): row.get("seconds") for row in rows}
+    took = {
+        (row.get("recipe"), row.get("scale"), row.get("digest")): max(row["seconds"], row.get("training_seconds") or 0)
+        for row in rows
+        if "seconds" in row
+    }
     trained: set[Path] = set()
     planned = []
     for seed in range(seeds):
@@ -97,43 +86,57 @@ def plan(recipes: Iterable[Recipe], *, seeds: int, running: Running) -> list[Pla
 def reproduce(recipes: Iterable[Recipe], *, seeds: int, running: Running) -> Outcome:
     """Run what is not there yet.
 
-    Raises ValueError before any work for data that are missing, Interrupted after Ctrl-C with the state saved: the same
-    call goes on. A run that fails for other reasons is reported, and the next one begins.
+    A run that fails, for whatever reason, is reported, and the next one begins; so are runs on a data set that is
+    missing. When the time limit is over, the present training is saved and no other begins.
+
+    Raises ValueError before any work when no run can be made, and Interrupted after Ctrl-C with finished rows and the
+    state of the training kept: the same call goes on.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ValueError("reproduce runs in one process: start it without torchrun")
+    started = time.monotonic()
+    deadline = None if running.time_limit is None else started + running.time_limit
     pick_device(running.device)
     recipes = list(recipes)
     planned = plan(recipes, seeds=seeds, running=running)
     waiting = [row for row in planned if not row.done]
-    check_data([row.recipe for row in waiting], running.data_folder)
-    whole, finished, failed = sum(row.seconds for row in waiting), 0.0, []
+    check_pretrained(row.recipe for row in waiting)
+    of_data = [row.recipe.data.name for row in waiting if not row.recipe.ask.cost]
+    missing = missing_data(of_data, running.data_folder)
+    if missing and set(missing) >= {row.recipe.data.name for row in waiting}:
+        raise DataError(said_missing(missing))
+    whole, finished = sum(row.seconds for row in waiting), 0.0
+    written, failed = 0, list[tuple[str, str]]()
     for number, row in enumerate(waiting, start=1):
-        left = in_words(whole - finished)
-        _say(running, f"[{number}/{len(waiting)}] {row.recipe.label}, seed {row.seed}; about {left} to go")
+        if deadline is not None and time.monotonic() >= deadline:
+            break
+        name = f"{row.recipe.label}, seed {row.seed}"
+        _say(running, f"[{number}/{len(waiting)}] {name}; about {in_words(whole - finished)} to go")
         try:
-            run_row(row.recipe, seed=row.seed, running=running)
-        except _GOES_ON as error:
-            failed.append((f"{row.recipe.label}, seed {row.seed}", " ".join(str(error).split()) or repr(error)))
-            print(f"failed: {failed[-1][0]}: {failed[-1][1]}", file=sys.stderr)
+            if row.recipe.data.name in missing and not row.recipe.ask.cost:
+                raise DataError(said_missing({row.recipe.data.name: missing[row.recipe.data.name]}))
+            run_row(row.recipe, seed=row.seed, running=running, deadline=deadline)
+            written += 1
+        except TimeOver:
+            break
+        except Interrupted:
+            raise
+        except Exception as error:
+            failed.append((name, _reason(error)))
+            print(f"failed: {name}: {failed[-1][1]}", file=sys.stderr)
         finished += row.seconds
-    return Outcome(written=len(waiting) - len(failed), skipped=len(planned) - len(waiting), failed=failed)
+    left = len(waiting) - written - len(failed)
+    return Outcome(written=written, skipped=len(planned) - len(waiting), failed=failed, left=left)
 
 
-def run_row(recipe: Recipe, *, seed: int, running: Running) -> None:
+def run_row(recipe: Recipe, *, seed: int, running: Running, deadline: float | None = None) -> None:
     """Train unless the model is there, measure, and append the row."""
     started = time.perf_counter()
     recipe = with_seed(recipe, seed)
-    drawn = draw(recipe.data, work=running.work, data_folder=running.data_folder, quiet=running.quiet)
-    if recipe.training is None:
-        measured, of_training = measure_tfidf(drawn, seed=seed), {}
+    if recipe.ask.cost:
+        figures: dict[str, Any] = measure_cost(recipe, seed=seed, device=running.device)
     else:
-        folders = [model_folder(needed, seed, running) for needed in recipe.trainings()]
-        for needed, folder in zip(recipe.trainings(), folders, strict=True):
-            if not is_trained(folder):
-                train(needed, drawn, folder, running)
-        measured = measure(recipe, folders, drawn, seed=seed, device=running.device, quiet=running.quiet)
-        of_training = training_figures(folders[0])
+        figures = _figures(recipe, seed, running, deadline)
     append_row(
         running.results,
         {
@@ -144,75 +147,40 @@ def run_row(recipe: Recipe, *, seed: int, running: Running) -> None:
             "seed": seed,
             "digest": recipe.row_digest(),
             "data": recipe.data.name,
-            "rows": {k: v for k, v in drawn.summary.items() if k not in ("name", "asked")},
             "config": {"data": asdict(recipe.data), "training": recipe.settings(), "ask": asdict(recipe.ask)},
             "printed": asdict(recipe.printed),
-            **measured.figures,
-            **of_training,
+            **figures,
             "seconds": round(time.perf_counter() - started, 1),
             **environment(),
         },
     )
-    _keep_budgets(recipe, seed, measured, running)
 
 
-def train(recipe: Recipe, drawn: Drawn, folder: Path, running: Running) -> None:
-    """Train into ``folder``, or go on from the newest whole checkpoint in it."""
-    resume = newest_checkpoint(folder) is not None
-    assert recipe.training is not None
-    settings = replace(
-        recipe.training,
-        train=drawn.train,
-        validation=drawn.validation,
-        text_column=drawn.columns.text,
-        pair_column=drawn.columns.pair,
-        label_column=drawn.columns.label,
-        output=folder,
-        resume=resume,
-        overwrite=not resume and folder.exists(),
-        device=running.device,
-        quiet=running.quiet,
-        title=recipe.label,
+def _figures(recipe: Recipe, seed: int, running: Running, deadline: float | None) -> dict[str, Any]:
+    """What is measured of a trained model, or of TF-IDF."""
+    revision = running.revisions.get(recipe.data.name)
+    drawn = draw(
+        recipe.data, work=running.work, data_folder=running.data_folder, quiet=running.quiet, revision=revision
     )
-    with MemoryMeter(device=_cuda(settings)) as meter:
-        result = run_training(settings)
-    notes = {
-        "training_seconds": round(result.seconds, 2),
-        "resumed": resume,
-        "peak_memory": meter.resident.bytes,
-        "peak_device_memory": meter.device.bytes,
-    }
-    (folder / NOTES).write_text(json.dumps(notes), encoding="utf-8")
-    drop_checkpoints(folder)
+    rows = {"rows": {k: v for k, v in drawn.summary.items() if k not in ("name", "asked")}}
+    if recipe.training is None:
+        return rows | measure_tfidf(drawn, seed=seed).figures
+    folders = [model_folder(needed, seed, running) for needed in recipe.trainings()]
+    for needed, folder in zip(recipe.trainings(), folders, strict=True):
+        if not is_trained(folder):
+            train(needed, drawn, folder, running, deadline=deadline)
+    measured = measure(recipe, folders, drawn, seed=seed, device=running.device, quiet=running.quiet)
+    _keep_budgets(recipe, seed, measured, running)
+    return rows | measured.figures | training_figures(folders[0])
 
 
-def drop_checkpoints(folder: Path) -> None:
-    """Remove what only an unfinished run needs: at the paper's scale more than a gigabyte for each model."""
-    shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
-
-
-def training_figures(folder: Path) -> dict[str, Any]:
-    """What the row says of the training: time and memory (None where a run was broken off), updates, curves."""
-    record = json.loads((folder / "training.json").read_text(encoding="utf-8"))
-    empty = {"training_seconds": None, "resumed": None, "peak_memory": None, "peak_device_memory": None}
-    notes = json.loads((folder / NOTES).read_text(encoding="utf-8")) if (folder / NOTES).is_file() else {}
-    return {
-        **(empty | notes),
-        "updates": record["updates"],
-        "parameters": record["parameters"],
-        "validation": record["validation"],
-        "curves": curves(record["history"]),
-    }
-
-
-def model_folder(recipe: Recipe, seed: int, running: Running) -> Path:
-    """Where the model of a recipe is trained: recipes with the same training share it."""
-    return running.work / RUNS / recipe.scale / f"{recipe.data.name}-{recipe.training_digest()}-seed{seed}"
-
-
-def is_trained(folder: Path) -> bool:
-    """Whether the folder holds a finished model; ``config.json`` is written last."""
-    return (folder / "config.json").is_file() and (folder / "training.json").is_file()
+def _reason(error: Exception) -> str:
+    """One line; what no user can mend has the name of its kind, and with BUDGETFORMER_DEBUG its place."""
+    if os.environ.get("BUDGETFORMER_DEBUG", "") not in ("", "0"):
+        traceback.print_exception(error)
+    said = " ".join(str(error).split())
+    plain = said and isinstance(error, ValueError | ArithmeticError | OSError)
+    return said if plain else f"{type(error).__name__}: {said}"
 
 
 def in_words(seconds: float) -> str:
@@ -229,10 +197,6 @@ def _keep_budgets(recipe: Recipe, seed: int, measured: Measured, running: Runnin
     name = f"{recipe.label.replace('/', '-')}-{recipe.scale}-seed{seed}.csv"
     header = ",".join(f"layer{i}" for i in range(measured.budgets_RL.shape[1]))
     np.savetxt(running.keep_budgets / name, measured.budgets_RL, fmt="%.5f", delimiter=",", header=header, comments="")
-
-
-def _cuda(settings: TrainingSettings) -> torch.device | None:
-    return torch.device("cuda") if pick_device(settings.device).startswith("cuda") else None
 
 
 def _say(running: Running, text: str) -> None:

@@ -75,7 +75,8 @@ def summaries(rows: Iterable[dict[str, Any]]) -> list[Summary]:
     """
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for row in rows:
-        if {"recipe", "scale", "seed", "digest", "accuracy", "test_rows"} <= set(row):
+        measured = {"accuracy", "test_rows"} <= set(row) or "step_seconds" in row
+        if measured and {"recipe", "scale", "seed", "digest"} <= set(row):
             found.setdefault((row["recipe"], row["scale"]), []).append(row)
     made = []
     for (recipe, scale), group in found.items():

@@ -9,6 +9,7 @@ import pytest
 from budgetformer.cli import reproduce as command
 from budgetformer.data.registry import SOURCES
 from budgetformer.reporting.results import read_rows
+from budgetformer_paper import run as runs
 from budgetformer_paper.recipes import experiments
 from budgetformer_paper.scales import SCALES
 
@@ -50,7 +51,13 @@ def test_a_table_from_the_command_to_the_report(here: Here, options: list[object
     ("arguments", "said"),
     [
         (["table9"], "'table9' is no experiment: choose one of table2"),
-        (["table2", "--scale", "huge"], "--scale must be one of smoke, cpu"),
+        (["table2", "--scale", "huge"], "--scale must be one of smoke, cpu-small, cpu"),
+        (["table2", "--time-limit", "0"], "--time-limit must be above 0 minutes, got 0"),
+        (["table2", "--time-limit", "nan"], "--time-limit must be above 0 minutes, got nan"),
+        (["table2", "--revision", "imdb"], "--revision takes SET=COMMIT with one of dbpedia14"),
+        (["table2", "--revision", "imbd=main"], "got 'imbd=main'"),
+        (["table2", "--revision", "imdb=main", "--data-folder", "x"], "--revision has no effect on a data folder"),
+        (["report", "--time-limit", "3"], "--time-limit has no effect on a report"),
         (["table2", "--data", "imbd"], "--data must be one of dbpedia14"),
         (["table2", "--only", "bert"], "--only must be one of transformer"),
         (["table2", "--seeds", "0"], "--seeds must be at least 1"),
@@ -66,6 +73,55 @@ def test_mistakes_are_one_line_and_write_nothing(
     monkeypatch.chdir(tmp_path)
     assert said in here.mistake("reproduce", *arguments)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_under_a_launcher_of_several_processes_one_line_is_said(
+    here: Here, options: list[object], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    second = here("reproduce", "table2", *options)
+    assert (second.code, second.out, second.err) == (2, "", "")
+    monkeypatch.setenv("RANK", "0")
+    assert "start it without torchrun" in here.mistake("reproduce", "table2", *options)
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_missing_set_is_reported_at_the_end_and_the_others_have_their_rows(
+    here: Here, options: list[object], tmp_path: Path
+) -> None:
+    done = here("reproduce", "table2", *options, "--data", "snli", "--only", "tfidf")
+    assert done.code == 1
+    assert "1 rows added" in done.out
+    assert done.out.rstrip().splitlines()[-1].startswith("failed: table2/snli/tfidf, seed 0: these files are missing")
+    assert [row["data"] for row in read_rows(tmp_path / "rows.jsonl")] == ["imdb"]
+
+
+def test_the_time_limit_leaves_rows_for_the_next_call(here: Here, options: list[object], tmp_path: Path) -> None:
+    rows = ["--only", "transformer", "--only", "tfidf"]
+    first = here("reproduce", "table2", *options, *rows, "--time-limit", "0.0001")
+    assert first.code == 0, first.err
+    assert "the time is over with 2 rows to do" in first.out
+    assert not (tmp_path / "rows.jsonl").exists()
+    second = here("reproduce", "table2", *options, *rows, "--time-limit", "60")
+    assert "2 rows added" in second.out
+    assert "the time is over" not in second.out
+
+
+def test_ctrl_c_is_one_line_and_finished_rows_stay(
+    here: Here, options: list[object], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def stopped(*arguments: object, **rest: object) -> None:
+        raise KeyboardInterrupt
+
+    assert here("reproduce", "table2", *options, "--only", "tfidf").code == 0
+    with monkeypatch.context() as patched:
+        patched.setattr(runs, "run_row", stopped)
+        done = here("reproduce", "table2", *options, "--only", "tfidf", "--only", "transformer")
+    assert done.code == 130
+    assert "the same command goes on" in done.err
+    assert done.err.count("\n") == 1
+    assert len(read_rows(tmp_path / "rows.jsonl")) == 1
 
 
 def test_the_names_of_the_command_are_those_of_the_recipes() -> None:

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -100,6 +101,27 @@ def test_a_set_in_the_form_of_the_hub_is_read_through_datasets(tmp_path, monkeyp
     assert named.dataset["text"][:] == ["T\nc", "U\nd"]
     assert named.dataset["label"][:] == ["yes", "no"]
     assert named.class_names == ("no", "yes")
+
+
+def test_every_set_of_the_hub_has_its_commit():
+    for source in SOURCES.values():
+        assert re.fullmatch("[0-9a-f]{40}", source.revision)
+    assert len({source.revision for source in SOURCES.values()}) == len(SOURCES)
+
+
+def test_the_commit_that_was_asked_for_goes_to_the_hub(tmp_path):
+    program = (
+        "import budgetformer_command\nfrom budgetformer.data.registry import load_named\n"
+        "for revision in (None, 'c0ffee'):\n"
+        "    try: load_named('imdb', 'test', revision=revision)\n"
+        "    except ValueError as error: print(error)"
+    )
+    environment = {k: v for k, v in os.environ.items() if k != "BUDGETFORMER_DATA"}
+    environment |= {"HF_HUB_OFFLINE": "1", "HF_HOME": str(tmp_path), "PYTHONPATH": ":".join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
+    pinned, asked = done.stdout.splitlines()
+    assert f"stanfordnlp/imdb at {SOURCES['imdb'].revision}" in pinned
+    assert "stanfordnlp/imdb at c0ffee" in asked
 
 
 def test_without_network_one_line_says_how_to_give_a_folder(tmp_path):

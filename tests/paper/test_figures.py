@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from budgetformer.reporting.results import read_rows
-from budgetformer_paper.claims_of_figures import classes_and_layers, difficulty_rises
+from budgetformer_paper.claims_of_figures import classes_and_layers, difficulty_rises, maps_are_sharper
 from budgetformer_paper.groups import by_class, by_difficulty
-from budgetformer_paper.recipes import figure1, figure2, figure3, table2_budgetformer, table2_transformer
+from budgetformer_paper.recipes import figure1, figure2, figure3, figure4, table2_budgetformer, table2_transformer
 from budgetformer_paper.report import write
 from budgetformer_paper.run import Running, model_folder, plan, reproduce
 from budgetformer_paper.scales import smoke
 from budgetformer_paper.summary import Summary
+from budgetformer_paper.verdict import OPEN
 
 
 def summary(**row: Any) -> Summary:
@@ -55,7 +56,7 @@ def test_groups_are_what_they_say() -> None:
 
 
 @pytest.mark.parametrize(
-    ("means", "answer"), [((0.1, 0.2, 0.3), "held"), ((0.3, 0.2, 0.1), "failed"), ((0.1, 0.101, 0.102), "not decided")]
+    ("means", "answer"), [((0.1, 0.2, 0.3), "held"), ((0.3, 0.2, 0.1), "failed"), ((0.1, 0.101, 0.102), OPEN)]
 )
 def test_a_rise_must_be_larger_than_chance(means: tuple[float, ...], answer: str) -> None:
     names = ("simple", "hard", "very hard")
@@ -66,10 +67,14 @@ def test_a_rise_must_be_larger_than_chance(means: tuple[float, ...], answer: str
 
 def test_order_of_classes_and_course_over_layers() -> None:
     budgets = {
-        name: {"mean": [mean] * 3, "std": [0.1 * mean, 0.3 * mean, 0.2 * mean]}
+        name: {"rows": 1000, "mean": [mean] * 3, "std": [0.1 * mean, 0.3 * mean, 0.2 * mean]}
         for name, mean in (("neutral", 0.5), ("contradiction", 0.4), ("entailment", 0.3))
     }
-    entropies = {name: {"mean": [1.0, 0.5, 0.6]} for name in budgets}
+    entropies = {
+        name: {"rows": 1000, "mean": [1.0, 0.5, 0.6], "std": [0.01] * 3}
+        | ({"mean": [1.1, 0.6, 0.7]} if name == "entailment" else {})
+        for name in budgets
+    }
     found = {
         v.claim: v.answer for v in classes_and_layers(summary(budget_by_class=budgets, entropy_by_class=entropies))
     }
@@ -80,3 +85,35 @@ def test_order_of_classes_and_course_over_layers() -> None:
         "the spread of the budget peaks in middle layers": "held",
         "entropy falls with depth": "failed",
     }
+    few = {name: group | {"rows": 3} for name, group in budgets.items()}
+    found = {v.claim: v.answer for v in classes_and_layers(summary(budget_by_class=few, entropy_by_class=entropies))}
+    assert found["spread of the budget: neutral > contradiction > entailment"] == OPEN
+
+
+@pytest.mark.parametrize(("mean", "answer"), [(0.2, "held"), (-0.2, "failed"), (0.01, OPEN)])
+def test_sharper_maps_must_be_more_than_chance(mean: float, answer: str) -> None:
+    entropy = {"rows": 64, "shown": 4, "lead": {"mean": mean, "std": 0.2}}
+    (verdict,) = maps_are_sharper(summary(attention_entropy=entropy))
+    assert verdict.answer == answer
+
+
+def test_figure_4_has_the_papers_pair_and_the_entropy_of_heads_by_rank(running: Running, tmp_path: Path) -> None:
+    recipes = [smoke(figure4())]
+    assert recipes[0].training_digest() == smoke(table2_budgetformer("snli")).training_digest()
+    assert reproduce(recipes, seeds=1, running=running).written == 1
+    (row,) = read_rows(running.results)
+    maps, entropy = row["attention_maps"], row["attention_entropy"]
+    assert (maps["text"], maps["pair"]) == ("A man is playing guitar on a stage.", "A man is sleeping in a bed.")
+    tokens = len(maps["tokens"])
+    assert np.shape(maps["maps"]) == (2, 4, tokens, tokens)
+    assert np.sum(maps["maps"], axis=-1) == pytest.approx(1, abs=0.03)
+    relevance = np.take_along_axis(np.array(maps["relevance"]), np.array(maps["heads"]), axis=1)
+    assert (np.diff(relevance, axis=1) <= 0).all()
+    assert np.shape(entropy["by_rank"]) == (2, 8)
+    lead = np.mean(entropy["by_rank"], axis=0)
+    assert entropy["lead"]["mean"] == pytest.approx(lead[4:].mean() - lead[:4].mean(), abs=1e-6)
+    written = write([row], tmp_path / "report")
+    text = written.markdown.read_text(encoding="utf-8")
+    assert len(list(tmp_path.glob("report/picture-*.png"))) == 2
+    assert "Attention entropy in nats by relevance rank, mean over 32 test rows" in text
+    assert "relevant heads have sharper maps" in text

@@ -20,7 +20,7 @@ from budgetformer_paper.recipes import (
     table5,
     table6,
 )
-from budgetformer_paper.scales import SCALES, cpu, expected_seconds, paper, smoke
+from budgetformer_paper.scales import SCALES, cpu, cpu_small, expected_seconds, paper, smoke
 
 ALL = [recipe for recipes in experiments().values() for recipe in recipes]
 
@@ -83,7 +83,7 @@ def test_a_scale_changes_sizes_and_not_the_method() -> None:
         return {k: v for k, v in recipe.model_config().to_dict().items() if k not in sizes}
 
     whole = table2_budgetformer("imdb")
-    assert method(smoke(whole)) == method(cpu(whole)) == method(paper(whole))
+    assert method(smoke(whole)) == method(cpu_small(whole)) == method(cpu(whole)) == method(paper(whole))
     assert paper(whole).training == whole.training
 
 
@@ -92,3 +92,31 @@ def test_the_seed_is_no_part_of_the_digest() -> None:
     assert recipe.training is not None
     other = replace(recipe, training=replace(recipe.training, seed=4))
     assert other.row_digest() == recipe.row_digest()
+
+
+def test_an_ablation_changes_what_its_name_says() -> None:
+    by_name = {recipe.name.split("/")[1]: recipe for recipe in experiments(["imdb"])["ablations"]}
+    whole = by_name["all"].model_config()
+    for name, field, value in (
+        ("tau-floored", "tau_floored", True),
+        ("beta-to-zero", "beta_end", 0.0),
+        ("alpha-constant", "alpha_base", whole.alpha_max),
+        ("unit-gates", "selection", "straight_through"),
+        ("min-heads-0", "min_heads", 0),
+    ):
+        changed = by_name[name].model_config()
+        assert {k for k, v in changed.to_dict().items() if v != whole.to_dict()[k]} == {field}
+        assert getattr(changed, field) == value
+    for name in ("soft-inference", "min-heads-0-asked"):
+        assert by_name[name].training_digest() == by_name["all"].training_digest()
+
+
+def test_a_new_question_does_not_rename_old_rows() -> None:
+    assert table2_budgetformer("imdb").ask.said() == {}
+    assert table3_asked("imdb", 0.5).ask.said() == {"budget": 0.5}
+
+
+def test_at_the_papers_scale_the_rows_are_those_of_the_official_splits() -> None:
+    part = paper(table2_budgetformer("snli")).data
+    assert (part.whole, part.least_train, part.least_test) == (True, 549_367, 9_824)
+    assert not SCALES["paper-shape"](table2_budgetformer("snli")).data.whole

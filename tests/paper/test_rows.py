@@ -10,7 +10,7 @@ import pytest
 from budgetformer.data.errors import DataError
 from budgetformer_paper.recipe import DataPart
 from budgetformer_paper.recipes import table2_budgetformer
-from budgetformer_paper.rows import check_data, draw
+from budgetformer_paper.rows import draw, missing_data, said_missing
 from budgetformer_paper.scales import paper
 
 
@@ -53,9 +53,18 @@ def test_the_papers_scale_refuses_a_part_of_a_set(data_folder: Path, tmp_path: P
 def test_missing_files_are_named_before_any_work(data_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "imdb").mkdir()
     (tmp_path / "imdb" / "labels.txt").write_text("neg\npos\n")
-    with pytest.raises(DataError, match=r"imdb/train\.jsonl\.gz.*imdb/test\.jsonl\.gz.*--data-folder"):
-        check_data([table2_budgetformer("imdb")], tmp_path)
-    check_data([table2_budgetformer("imdb")], data_folder)
+    missing = missing_data(["imdb", "imdb"], tmp_path)
+    assert missing == {"imdb": [str(tmp_path / "imdb" / f"{split}.jsonl.gz") for split in ("train", "test")]}
+    assert "imdb/train.jsonl.gz" in said_missing(missing)
+    assert "--data-folder" in said_missing(missing)
+    assert missing_data(["imdb"], data_folder) == {}
+
+
+def test_a_set_that_is_larger_than_the_official_one_is_refused(data_folder: Path, tmp_path: Path) -> None:
+    part = DataPart(name="imdb", least_train=90, least_test=40, whole=True)
+    assert draw(part, work=tmp_path, data_folder=data_folder).summary["rows"]["train"] == 90
+    with pytest.raises(DataError, match="imdb test has 40 labelled rows and the official split 39"):
+        draw(replace(part, least_test=39), work=tmp_path, data_folder=data_folder)
 
 
 def test_rows_of_another_folder_are_not_taken_for_these(data_folder: Path, tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ import pytest
 import torch
 
 from budgetformer.reporting.results import append_row, read_rows
+from budgetformer.training import NonFiniteError
 from budgetformer_paper import run as runs
+from budgetformer_paper import trained
 from budgetformer_paper.recipe import Recipe
 from budgetformer_paper.recipes import (
     experiments,
@@ -100,7 +102,7 @@ def test_a_changed_recipe_is_run_anew(running: Running) -> None:
 
 
 def test_a_broken_run_goes_on_from_its_checkpoint(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "drop_checkpoints", lambda folder: None)
+    monkeypatch.setattr(trained, "drop_checkpoints", lambda folder: None)
     (recipe,) = smoked(table2_budgetformer("imdb"))
     assert recipe.training is not None
     recipe = replace(recipe, training=replace(recipe.training, epochs=2))
@@ -119,22 +121,108 @@ def test_a_broken_run_goes_on_from_its_checkpoint(running: Running, monkeypatch:
     assert torch.equal(first, second)
 
 
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ValueError("no such label"), "no such label"),
+        (NonFiniteError("update 3: the gradients are not finite"), "update 3: the gradients are not finite"),
+        (RuntimeError("out of memory"), "RuntimeError: out of memory"),
+        (KeyError("label"), "KeyError: 'label'"),
+        (MemoryError(), "MemoryError: "),
+    ],
+)
 def test_a_run_that_fails_does_not_end_the_night(
-    running: Running, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    running: Running,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    error: Exception,
+    said: str,
 ) -> None:
     good, bad = smoked(table2_tfidf("ag_news"), table2_tfidf("imdb"))
     run_row = runs.run_row
 
     def failing(recipe: Recipe, **rest: object) -> None:
         if recipe.data.name == "imdb":
-            raise RuntimeError("out of memory")
+            raise error
         run_row(recipe, **rest)  # type: ignore[arg-type]
 
     monkeypatch.setattr(runs, "run_row", failing)
     outcome = reproduce([bad, good], seeds=1, running=running)
-    assert outcome.failed == [("table2/imdb/tfidf, seed 0", "out of memory")]
+    assert outcome.failed == [("table2/imdb/tfidf, seed 0", said)]
+    assert (outcome.written, outcome.left) == (1, 0)
     assert [row["data"] for row in read_rows(running.results)] == ["ag_news"]
     assert "failed: table2/imdb/tfidf" in capsys.readouterr().err
+
+
+def test_a_training_that_ends_in_nan_does_not_stop_the_others(running: Running) -> None:
+    bad, good = smoked(table2_transformer("imdb"), table2_tfidf("ag_news"))
+    assert bad.training is not None
+    bad = replace(bad, training=replace(bad.training, learning_rate=1e30, warmup=0.0))
+    outcome = reproduce([bad, good], seeds=1, running=running)
+    assert outcome.written == 1
+    ((name, said),) = outcome.failed
+    assert name.startswith("table2/imdb/transformer")
+    assert "gradients are not finite" in said
+
+
+def test_a_set_that_is_missing_does_not_stop_the_others(running: Running, data_folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(data_folder / "ag_news", tmp_path / "part" / "ag_news")
+    there = replace(running, data_folder=tmp_path / "part")
+    outcome = reproduce(smoked(table2_tfidf("imdb"), table2_tfidf("ag_news")), seeds=1, running=there)
+    assert outcome.written == 1
+    assert "imdb/train.jsonl.gz" in outcome.failed[0][1]
+    assert [row["data"] for row in read_rows(running.results)] == ["ag_news"]
+
+
+def test_at_the_time_limit_the_training_is_saved_and_goes_on_later(running: Running) -> None:
+    (long, next_one) = smoked(table2_budgetformer("imdb"), table2_tfidf("imdb"))
+    assert long.training is not None
+    long = replace(long, training=replace(long.training, epochs=2000))
+    reproduce([next_one], seeds=1, running=replace(running, results=running.results.with_name("other.jsonl")))
+    short = replace(running, time_limit=1.5)
+    outcome = reproduce([long, next_one], seeds=1, running=short)
+    assert (outcome.written, outcome.left, outcome.failed) == (0, 2, [])
+    folder = model_folder(long, 0, running)
+    first = trained.newest_checkpoint(folder)
+    assert first is not None
+    assert reproduce([long, next_one], seeds=1, running=short).left == 2
+    second = trained.newest_checkpoint(folder)
+    assert second is not None
+    assert int(second.name.split("-")[1]) > int(first.name.split("-")[1])
+    assert not running.results.exists()
+
+
+def test_the_seconds_of_a_training_are_those_of_all_its_parts(running: Running) -> None:
+    (recipe,) = smoked(table2_budgetformer("imdb"))
+    assert recipe.training is not None
+    recipe = replace(recipe, training=replace(recipe.training, epochs=8))
+    reproduce([recipe], seeds=1, running=replace(running, time_limit=0.8))
+    spent = model_folder(recipe, 0, running) / "checkpoints" / trained.SPENT
+    spent.write_text('{"seconds": 1000}', encoding="utf-8")
+    reproduce([recipe], seeds=1, running=running)
+    (row,) = read_rows(running.results)
+    assert row["training_seconds"] > 1000
+    assert row["resumed"] is True
+
+
+def test_ctrl_c_keeps_finished_rows_and_the_same_call_goes_on(
+    running: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = smoked(table2_tfidf("ag_news"), table2_tfidf("imdb"))
+    run_row = runs.run_row
+
+    def stopped(recipe: Recipe, **rest: object) -> None:
+        if recipe.data.name == "imdb":
+            raise KeyboardInterrupt
+        run_row(recipe, **rest)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(runs, "run_row", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            reproduce([first, second], seeds=1, running=running)
+    assert [row["data"] for row in read_rows(running.results)] == ["ag_news"]
+    again = reproduce([first, second], seeds=1, running=running)
+    assert (again.written, again.skipped) == (1, 1)
 
 
 def test_missing_data_end_it_before_anything_is_written(running: Running, tmp_path: Path) -> None:

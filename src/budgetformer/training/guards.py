@@ -22,8 +22,14 @@ class Interrupted(Exception):
     """The run was stopped by a signal after its state was saved."""
 
 
+class TimeOver(Interrupted):
+    """The run was stopped at its deadline after its state was saved."""
+
+
 class StopOnSignal(TrainerCallback):
     """On SIGINT or SIGTERM: finish the update, save once, leave. A second signal leaves at once.
+
+    At ``deadline``, a time of ``time.monotonic``, it leaves in the same way.
 
     Of several processes all leave at the same update, whichever was told; and since a launcher passes a Ctrl-C on that
     they have had already, signals within ``SAME_SIGNAL`` seconds count as one there. ``stopped`` says that training was
@@ -33,7 +39,8 @@ class StopOnSignal(TrainerCallback):
     thread, where Python takes no signal handlers, it does nothing.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, deadline: float | None = None) -> None:
+        self.deadline = deadline
         self.signal: int | None = None
         self.stopped = False
         self._saved_at: int | None = None
@@ -61,7 +68,7 @@ class StopOnSignal(TrainerCallback):
         os.write(2, text.encode())
 
     def _is_to_stop(self, args: TrainingArguments) -> bool:
-        told = self.signal is not None
+        told = self.signal is not None or (self.deadline is not None and time.monotonic() >= self.deadline)
         if args.world_size > 1:
             anyone = torch.tensor(int(told), device=args.device)
             torch.distributed.all_reduce(anyone, torch.distributed.ReduceOp.MAX)

