@@ -73,6 +73,8 @@ class BudgetFormerConfig(PreTrainedConfig):
         budget_price: λ, what a budget of 1 in one layer costs in units of the task loss.
         budget_sampling: share of the rows of a training batch that get a random number of heads instead of their own,
         so that one checkpoint serves every budget at request time.
+        kept_heads: for every layer the heads that it has, by their numbers from 0, rising; None: all H of them. Others
+        were dropped for good (``model.prune_heads``). H stays what a budget is a share of.
         head_choice: "learned", or "random" for a baseline: the relevance of every input is permuted among the heads, in
         training and inference alike, always in the same way for the same input (``method.random_policy``).
 
@@ -126,6 +128,7 @@ class BudgetFormerConfig(PreTrainedConfig):
         budget_price: float = 0.0,
         budget_sampling: float = 0.0,
         head_choice: str = "learned",
+        kept_heads: list[list[int]] | None = None,
         label_smoothing: float = 0.0,
         class_weights: list[float] | None = None,
         text_columns: list[str] | None = None,
@@ -183,6 +186,15 @@ class BudgetFormerConfig(PreTrainedConfig):
     def head_size(self) -> int:
         """``d = D / H``."""
         return self.hidden_size // self.num_attention_heads
+
+    def heads_of(self, layer: int) -> list[int]:
+        """The heads that a layer has, by their numbers from 0."""
+        return list(range(self.num_attention_heads)) if self.kept_heads is None else list(self.kept_heads[layer])
+
+    @property
+    def heads_per_layer(self) -> list[int]:
+        """How many heads each layer has."""
+        return [len(self.heads_of(layer)) for layer in range(self.num_hidden_layers)]
 
     @property
     def embedding_width(self) -> int:

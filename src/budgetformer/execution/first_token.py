@@ -47,7 +47,7 @@ def _by_run(
     gates_BH: Tensor,
     reach: Reach,
 ) -> Iterator[HeadOutputs]:
-    size = x_TD.shape[-1] // weights.num_heads
+    size = weights.head_size
     tokens, firsts = weights.prepare(x_TD), weights.prepare(first_BD)
     for run in runs(kept_BH, layout):
         inputs_p = torch.tensor([b for group in run.groups for b in group.inputs], device=x_TD.device)

@@ -116,6 +116,11 @@ class Int8HeadWeights:
     qkv: Int8Linear
     output: Int8Linear
 
+    @property
+    def head_size(self) -> int:
+        """``d``, the width of a head."""
+        return self.qkv.out_features // (3 * self.num_heads)
+
     def wants_gradients(self) -> bool:
         """Never: integers have none."""
         return False

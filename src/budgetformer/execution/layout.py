@@ -51,8 +51,9 @@ EVERYWHERE = Reach()
 class HeadWeights:
     """Weights of one layer, head-major: the rows of ``qkv_weight`` are q, k, v of head 0, then of head 1, and so on.
 
-    ``qkv_weight`` (3D, D) and ``qkv_bias`` (3D,); ``output_weight`` (D, D) as (out, in), its columns head-major;
-    ``output_bias`` (D,). One head's weights are views, so nothing is copied to use neighbouring heads.
+    ``qkv_weight`` (3Hd, D) and ``qkv_bias`` (3Hd,); ``output_weight`` (D, Hd) as (out, in), its columns head-major;
+    ``output_bias`` (D,). H is ``num_heads``, those that the layer has: Hd is D until some are dropped. One head's
+    weights are views, so nothing is copied to use neighbouring heads.
 
     ``prepare``, ``project`` and ``combine`` are what the packed path calls; other number formats bring their own
     (``int8.Int8HeadWeights``).
@@ -63,6 +64,11 @@ class HeadWeights:
     qkv_bias: Tensor | None
     output_weight: Tensor
     output_bias: Tensor | None
+
+    @property
+    def head_size(self) -> int:
+        """``d``, the width of a head."""
+        return self.qkv_weight.shape[0] // (3 * self.num_heads)
 
     def wants_gradients(self) -> bool:
         """Whether a weight asks for its gradient."""

@@ -55,7 +55,7 @@ def attend(
     """
     require_inference(NAME, x, weights, gates_BH, dropout=dropout)
     maps = x.new_zeros(*kept_BH.shape, *layout.mask_BN.shape[1:] * 2, dtype=torch.float32) if need_maps else None
-    small = 3 * x.shape[-1] ** 2 <= LARGEST_COPY * weights.num_heads
+    small = 3 * weights.head_size * x.shape[-1] <= LARGEST_COPY
     found = runs(kept_BH, layout, apart=small and not need_maps)
     gates = None if torch.equal(gates_BH, kept_BH.to(gates_BH.dtype)) else gates_BH
     if need_maps or sum(len(run.groups) for run in found) <= weights.num_heads or len(found) == 1:
@@ -84,7 +84,7 @@ def _by_run(
     reach: Reach,
 ) -> Iterator[HeadOutputs]:
     """Run by run; one attention call per run and length. ``gates_BH`` None: all kept gates are 1."""
-    size = x.shape[-1] // weights.num_heads
+    size = weights.head_size
     tokens = weights.prepare(x)
     for run in found:
         qkv = weights.project(tokens, run.index_t, run.part(3 * size)).unflatten(1, (-1, 3, size))
@@ -108,7 +108,7 @@ def _by_length(
     reach: Reach,
 ) -> Iterator[HeadOutputs]:
     """Head by head, but one attention call per length for the pairs of all heads. Otherwise as ``_by_run``."""
-    size = x.shape[-1] // weights.num_heads
+    size = weights.head_size
     order = pair_order(kept_BH, layout)
     tokens = weights.prepare(x)
     rows_H = [slice(start, stop) for start, stop in pairwise(order.bounds)]

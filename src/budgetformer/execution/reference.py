@@ -41,7 +41,7 @@ def attend(
         raise RuntimeError("a model in int8 is for inference with packed tokens: it has no gradients and no reference")
     batch, length, _ = x.shape
     heads = weights.num_heads
-    size = weights.qkv_weight.shape[0] // (3 * heads)
+    size = weights.head_size
     qkv = F.linear(x, weights.qkv_weight, weights.qkv_bias)
     qkv = qkv.view(batch, length, heads, 3, size)
     turned = layout.turn(qkv[:, :, :, :2], reach)
