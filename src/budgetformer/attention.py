@@ -210,7 +210,7 @@ class BudgetedSelfAttention(nn.Module):
         maps: Tensor | None = None
         if not self.heads:
             hidden = self.output(layout.first(x) if first_only else x)
-            maps = x.new_zeros(len(kept_BH), 1, *layout.mask_BN.shape[1:] * 2)[:, :0] if need_maps else None
+            maps = x.new_zeros(*kept_BH.shape, *layout.mask_BN.shape[1:] * 2) if need_maps else None
         elif first_only and layout.packed:
             hidden = attend_first(x, layout, self.weights, kept_BH, gates_BH, reach=self.reach)
         else:

@@ -53,7 +53,7 @@ def wide(own_BK: Tensor, heads: Sequence[int], num_heads: int, *, fill: float = 
     if len(heads) == num_heads:
         return own_BK
     place_H = [heads.index(h) if h in heads else len(heads) for h in range(num_heads)]
-    filled = torch.cat([own_BK, torch.full_like(own_BK[:, :1], fill)], dim=1)
+    filled = torch.cat([own_BK, own_BK.new_full((own_BK.shape[0], 1, *own_BK.shape[2:]), fill)], dim=1)
     return filled.index_select(1, torch.tensor(place_H, device=own_BK.device))
 
 

@@ -93,8 +93,9 @@ def ours(classifiers: Mapping[str, Classifier], settings: BenchSettings) -> list
 
 
 def possible_heads(classifier: Classifier) -> range:
-    """The numbers of heads that a budget can ask for; fewer than ``min_heads`` are never kept."""
-    return range(max(1, classifier.config.min_heads), classifier.config.num_attention_heads + 1)
+    """The numbers of heads that a budget can ask for; fewer than ``min_heads`` are never kept, nor more than there are."""
+    config = classifier.config
+    return range(max(1, config.min_heads), max(config.heads_per_layer, default=config.num_attention_heads) + 1)
 
 
 def _answer(classifier: Classifier, ask: dict[str, Any]) -> Answer:

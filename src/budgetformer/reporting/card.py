@@ -104,7 +104,8 @@ def _measured(config: BudgetFormerConfig, record: Mapping[str, Any]) -> list[str
         if per_layer and all(map(_known, per_layer)):
             cells.append(("Heads kept by layer, from layer 0", ", ".join(f"{h:.2f}" for h in per_layer)))
     else:
-        cells.append(("Heads computed per layer", f"{config.num_attention_heads}, all"))
+        own = sorted(set(config.heads_per_layer))
+        cells.append(("Heads computed per layer", f"{' or '.join(map(str, own))}, all"))
     table = Table(caption="", columns=("", ""), rows=cells)
     chosen = (
         "The checkpoint was chosen on the same rows, so these figures are somewhat too good for new texts; "

@@ -190,6 +190,9 @@ class ModelResponse(BaseModel):
     takes: str = Field(description="texts, pairs, or texts or pairs")
     budgeted: bool
     sizes: Sizes
+    kept_heads: list[list[int]] | None = Field(
+        description="The heads that each layer has, where some were dropped for good; null where all are there."
+    )
     device: str
     precision: str
     execution: str

@@ -214,7 +214,8 @@ function complain(error) {
 
 function work(answer) {
   const ran = answer.heads.reduce((sum, heads) => sum + heads, 0);
-  return { ran, all: model.sizes.layers * model.sizes.heads, saved: 1 - answer.macs / answer.macs_dense };
+  const all = model.kept_heads ? model.kept_heads.reduce((sum, own) => sum + own.length, 0) : model.sizes.layers * model.sizes.heads;
+  return { ran, all, saved: 1 - answer.macs / answer.macs_dense };
 }
 
 function inWords(answer) {
@@ -287,6 +288,11 @@ function showGrid(side, answer) {
 }
 
 function headCell(details, layer, head) {
+  if (model.kept_heads && !model.kept_heads[layer].includes(head)) {
+    const gap = element("td", undefined, "head gone");
+    gap.append(element("span", "dropped for good", "unseen"));
+    return gap;
+  }
   const ran = details ? details.kept[layer][head] : true;
   const cell = element("td", undefined, ran ? "head ran" : "head");
   if (details) {
