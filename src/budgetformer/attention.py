@@ -136,9 +136,11 @@ class BudgetedSelfAttention(nn.Module):
         self.output = nn.Linear(inner, hidden_size, bias=bias) if inner else BiasAlone(hidden_size, bias=bias)
         self.budget_net: nn.Module | None = None
         self.relevance_net: nn.Module | None = None
+        # Soft gates are shares of the relevance of all heads, lost ones too; a net of one's own is left as it is.
+        self.narrow_scores = selection == "straight_through" and relevance_net is None
         if budgeted:
             self.budget_net = None if fixed_budget is not None else budget_net or default_budget_net(hidden_size)
-            scored = len(self.heads) if selection == "straight_through" else num_heads
+            scored = len(self.heads) if self.narrow_scores else num_heads
             if self.heads:
                 self.relevance_net = relevance_net or default_relevance_net(hidden_size, scored)
 

@@ -130,8 +130,8 @@ def _check_kept_heads(config: Any) -> None:
         numbers = all(_is_int(h) and 0 <= h < heads for h in own)
         if not numbers or list(own) != sorted(set(own)):
             raise ValueError(
-                f"kept_heads must list each head of a layer once, in rising order, from 0 to {heads - 1}; layer {layer} "
-                f"has {list(own)}"
+                f"kept_heads must list each head of a layer once, in rising order, from 0 to {heads - 1}; layer "
+                f"{layer} has {list(own)}"
             )
         if len(own) < config.min_heads:
             raise ValueError(

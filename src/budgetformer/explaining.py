@@ -103,7 +103,10 @@ def explain_encoded(
 
 
 def _maps_of_all_heads(layer: Any, x_BND: Tensor, layout: TokenLayout) -> Tensor:
-    """The maps (H, N, N) on a layer's input of one text, in float32, as if every head had been kept; 0 where none is."""
+    """The maps (H, N, N) on a layer's input of one text, in float32, as if every head had been kept.
+
+    Those of heads that the layer does not have are 0.
+    """
     attention = layer.attention
     if not attention.heads:
         return x_BND.new_zeros(attention.num_heads, *layout.mask_BN.shape[1:] * 2, dtype=torch.float32)

@@ -24,8 +24,8 @@ class Explanation:
 
     ``tokens`` (N) as the vocabulary names them, special tokens included: what the maps' rows and columns stand for.
     ``there_LH`` tells the heads that the layers have (None: all); those dropped for good have neither rank, entropy nor
-    map. ``kept_LH`` tells the heads that ran; ``gates_LH`` are their weights (0 for the others). ``relevance_LH`` is p and
-    ``budget_L`` the learned s; both are None with full attention, where all heads run. ``entropy_LH`` is the mean
+    map. ``kept_LH`` tells the heads that ran; ``gates_LH`` are their weights (0 for the others). ``relevance_LH`` is p
+    and ``budget_L`` the learned s; both are None with full attention, where all heads run. ``entropy_LH`` is the mean
     over the N tokens of ``-Σ_j a_ij ln a_ij``, in nats: 0 when every token attends to a single token, ln N when to all
     alike. ``shown_LK`` are the K most relevant heads of each layer, and ``maps_LKNN[l, k, i, j]`` is the share of
     token i's attention that goes to token j.
@@ -59,7 +59,7 @@ class Explanation:
 
     @cached_property
     def entropy_by_rank_LH(self) -> np.ndarray:
-        """Attention entropy in nats of each layer's most relevant head, its second, and so on; NaN where none is left."""
+        """Attention entropy in nats of each layer's most relevant head, its second, and so on; NaN after its last."""
         known_LH = np.where(self.has_LH, self.entropy_LH, np.nan)
         return np.take_along_axis(known_LH, self.order_LH, axis=1)
 
@@ -106,7 +106,7 @@ class Explanation:
 
     def _entropies(self, layer: int | None) -> dict[str, Any]:
         """In nats and as shares of ln N: of the heads that ran, of the others, and by rank (mean over the layers)."""
-        nats = {
+        nats: dict[str, Any] = {
             "kept": self.mean_entropy(kept=True, layer=layer),
             "not_kept": self.mean_entropy(kept=False, layer=layer),
             "by_rank": self.entropy_by_rank(layer),

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor, nn
 
-from .attention import BudgetedSelfAttention, default_relevance_net
+from .attention import BudgetedSelfAttention
 from .execution.int8 import Int8Linear
 from .fewer_heads import BiasAlone
 
@@ -62,12 +62,8 @@ def keep_heads(attention: BudgetedSelfAttention, heads: list[int]) -> None:
         return
     _shrink(attention.qkv, _numbers(places, 3 * size), dim=0)
     _shrink(attention.output, _numbers(places, size), dim=1)
-    if type(net) is type(default_relevance_net(1, 1)) and net.out_features == len(before) and _narrow(attention):
+    if isinstance(net, nn.Linear) and attention.narrow_scores:
         _shrink(net, places, dim=0)
-
-
-def _narrow(attention: BudgetedSelfAttention) -> bool:
-    return attention.selection == "straight_through"
 
 
 def _numbers(places: list[int], size: int) -> list[int]:

@@ -93,7 +93,7 @@ def ours(classifiers: Mapping[str, Classifier], settings: BenchSettings) -> list
 
 
 def possible_heads(classifier: Classifier) -> range:
-    """The numbers of heads that a budget can ask for; fewer than ``min_heads`` are never kept, nor more than there are."""
+    """The numbers of heads that a budget can ask for: at least ``min_heads``, and no more than a layer has."""
     config = classifier.config
     return range(max(1, config.min_heads), max(config.heads_per_layer, default=config.num_attention_heads) + 1)
 

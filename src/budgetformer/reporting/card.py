@@ -39,6 +39,7 @@ def model_card(*, config: BudgetFormerConfig, record: dict[str, Any]) -> str:
             *_measured(config, record),
             "",
             *_curve(config, record),
+            *(pruning_lines(record["pruning"]) if record.get("pruning") else ()),
             "## Training",
             "",
             *_training(record),
@@ -141,6 +142,30 @@ def _curve(config: BudgetFormerConfig, record: Mapping[str, Any]) -> list[str]:
         Table(caption="", columns=columns, rows=cells).to_markdown(),
         "",
     ]
+
+
+def pruning_lines(pruning: Mapping[str, Any]) -> list[str]:
+    """Markdown about heads that were dropped for good, from ``training.json``."""
+    before, after = pruning["heads"]
+    left = ", ".join(map(str, pruning["heads_by_layer"]))
+    sizes = pruning["parameters"]
+    lines = [
+        "## Heads dropped for good",
+        "",
+        f"{before - after} of {before} heads were never chosen on {pruning['rows']:,} rows and are not in this model. "
+        f"Left by layer, from layer 0: {left}. Parameters: {sizes[1]:,}, before {sizes[0]:,}. A budget is a share of the "
+        "heads of before, of which a layer keeps at most those that it has.",
+        "",
+    ]
+    other = pruning.get("held_out")
+    if other:
+        lines += [
+            f"On {other['rows']:,} other rows {other['same_heads']:.2%} chose the same heads as before in all layers "
+            f"and {other['same_labels']:.2%} got the same label; accuracy {other['accuracy_before']:.4f} before and "
+            f"{other['accuracy_after']:.4f} after.",
+            "",
+        ]
+    return lines
 
 
 def _training(record: Mapping[str, Any]) -> list[str]:

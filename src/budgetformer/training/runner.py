@@ -26,7 +26,7 @@ from .guards import Interrupted, Patience, Progress, StopOnSignal
 from .phases import Phases
 from .prepare import PreparedData, prepare
 from .record import keep_settings, training_record
-from .schedule import BudgetSchedule, TrainingWatch
+from .schedule import BudgetSchedule, TrainingWatch, budgetformer_in
 from .settings import TrainingSettings
 from .start import BudgetStart, Start
 from .trainer import BudgetTrainer, classification_metrics
@@ -36,7 +36,8 @@ from .trainer import BudgetTrainer, classification_metrics
 class TrainingResult:
     """``output`` the model folder; ``metrics`` on the ``validation_rows``; ``history`` the Trainer's log rows.
 
-    ``best_update`` is the update whose state was kept, None when the last one was.
+    ``best_update`` is the update whose state was kept, None when the last one was. ``pruning``: what was dropped for
+    good, where heads were.
     """
 
     output: Path
@@ -45,6 +46,7 @@ class TrainingResult:
     history: list[dict[str, Any]]
     best_update: int | None
     seconds: float
+    pruning: dict[str, Any] | None = None
 
 
 def train(**settings: Any) -> TrainingResult:
@@ -110,6 +112,11 @@ def run(settings: TrainingSettings, start: Start | None = None) -> TrainingResul
         if stop.stopped:
             kept = newest_checkpoint(output)
             raise Interrupted(f"stopped; the state is in {kept}. Go on with the same command and --resume")
+        pruning = None
+        if start is not None and start.finish is not None:
+            finished = budgetformer_in(trainer.model)
+            assert isinstance(finished, BudgetFormerForSequenceClassification)
+            pruning = start.finish(finished, data.train, data.validation)
         metrics = {k.removeprefix("eval_"): v for k, v in trainer.evaluate().items()}
         result = TrainingResult(
             output=output,
@@ -117,10 +124,12 @@ def run(settings: TrainingSettings, start: Start | None = None) -> TrainingResul
             validation_rows=len(data.validation),
             history=trainer.state.log_history,
             best_update=trainer.state.best_global_step,
+            pruning=pruning,
             seconds=time.perf_counter() - started,
         )
         if trainer.is_world_process_zero():
             record = training_record(settings, data, trainer, metrics=metrics, seconds=result.seconds)
+            record |= {} if pruning is None else {"pruning": pruning}
             card = model_card(config=config, record=record)
             write_model_folder(output, model=trainer.model, tokenizer=data.tokenizer, card=card, record=record)
             say(f"model folder written to {output}")

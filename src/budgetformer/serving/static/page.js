@@ -95,7 +95,7 @@ function describeModel() {
   const { sizes, measured, labels } = model;
   byId("name").textContent = model.name;
   document.title = `${model.name} · BudgetFormer`;
-  const facts = [`${labels.length} labels`, `${sizes.layers} layers × ${sizes.heads} heads`, `${count(sizes.parameters)} parameters`];
+  const facts = [`${labels.length} labels`, `${sizes.layers} layers × ${sizes.heads} heads${model.kept_heads ? ", some dropped for good" : ""}`, `${count(sizes.parameters)} parameters`];
   if (measured.accuracy !== undefined) facts.push(`accuracy ${percent(measured.accuracy)} on ${measured.rows ?? "its"} validation rows`);
   byId("facts").textContent = `${facts.join(" · ")}. Labels: ${labels.slice(0, 12).join(", ")}${labels.length > 12 ? ", …" : ""}.`;
   byId("paired-label").hidden = model.takes !== "texts or pairs";
