@@ -51,5 +51,6 @@ def print_pruning(pruning: Mapping[str, Any]) -> None:
         return
     print(
         f"on {other['rows']:,} other rows: same heads {other['same_heads']:.2%}, same label "
-        f"{other['same_labels']:.2%}, accuracy {other['accuracy_before']:.4f} before and {other['accuracy_after']:.4f} after"
+        f"{other['same_labels']:.2%}, accuracy {other['accuracy_before']:.4f} before and "
+        f"{other['accuracy_after']:.4f} after"
     )

@@ -17,9 +17,9 @@ and once per input ``classifier``: ``D C``, and ``D²`` more with a dense layer 
 cost 0, but for a projection to the model's width (``embeddings``, ``n E D``). A gated feed-forward costs ``3 n D F``.
 A model that lost heads for good (``kept_heads``) is counted with those that it has; g costs ``D`` for each of them,
 with soft selection ``D H`` where any is left. A layer with a local window w computes fewer scores than n²: for
-stretches of w queries the keys that one of them can reach (``local_scores``). Pooling, softmax, gates, norms and activations are elementwise or sums (of the order of
-``n D`` and ``n² k``) and are not counted, as in the usual counters. A model with its own nets in place of f and g costs
-what those cost; the formula is that of the defaults.
+stretches of w queries the keys that one of them can reach (``local_scores``). Pooling, softmax, gates, norms and
+activations are elementwise or sums (of the order of ``n D`` and ``n² k``) and are not counted, as in the usual
+counters. A model with its own nets in place of f and g costs what those cost; the formula is that of the defaults.
 
 With first-token pooling the packed execution computes in the last layer only what the classifier reads: keys and
 values ``2 n D d k``, and the query ``D d k``, scores and values ``n d k`` each (at most w + 1 of the n with a window),
