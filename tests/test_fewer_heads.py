@@ -121,9 +121,7 @@ def test_the_weights_of_dropped_heads_are_gone(small_model: MakeModel, selection
 def test_packed_gives_the_reference_at_every_budget(
     small_model: MakeModel, pooling: str, selection: str, precision: str
 ) -> None:
-    model = pruned(
-        small_model(min_heads=0, pooling=pooling, selection=selection, initializer_range=0.2), MIXED
-    )
+    model = pruned(small_model(min_heads=0, pooling=pooling, selection=selection, initializer_range=0.2), MIXED)
     slow, batch = copy.deepcopy(model), make_batch()
     slow.set_execution("reference")
     apply_precision(model, precision)
@@ -163,7 +161,9 @@ def test_who_wanted_a_dropped_head_gets_the_next_best_one(small_model: MakeModel
     assert (after.relevance[:, 0, first] == 0).all()
 
 
-@pytest.mark.parametrize("changes", [{}, {"pooling": "first"}, {"norm_position": "pre"}, {"selection": "soft"}], ids=str)
+@pytest.mark.parametrize(
+    "changes", [{}, {"pooling": "first"}, {"norm_position": "pre"}, {"selection": "soft"}], ids=str
+)
 def test_metering_counts_what_is_there(small_model: MakeModel, changes: dict[str, Any]) -> None:
     model = pruned(small_model(min_heads=0, **changes), MIXED)
     lengths = [20, 5, 33, 12]
@@ -236,7 +236,9 @@ def test_a_folder_with_fewer_heads_loads_and_an_old_one_as_before(
     loaded = kind.from_pretrained(tmp_path / "fewer")
     assert loaded.config.kept_heads == [[0, 2], [], [0, 1, 3]]
     inner = fewer if kind is Model else fewer.budgetformer
-    assert all(torch.equal(a, b) for a, b in zip(loaded.state_dict().values(), inner.state_dict().values(), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(loaded.state_dict().values(), inner.state_dict().values(), strict=True)
+    )
     loaded.prune_heads({2: [0]})
     assert loaded.config.heads_per_layer == [2, 0, 2]
 

@@ -111,18 +111,20 @@ from transformers.utils import logging
 logging.disable_progress_bar(); logging.set_verbosity_error()
 folder, text = {str(tmp_path / "out")!r}, {ROWS[0][0]!r}
 own = budgetformer.Classifier.from_pretrained(folder, device="cpu")(text)
-model = AutoModelForSequenceClassification.from_pretrained(folder)
+model, tokenizer = AutoModelForSequenceClassification.from_pretrained(folder), AutoTokenizer.from_pretrained(folder)
 encoder = AutoModel.from_pretrained(folder)
-piped = pipeline("text-classification", model=model, tokenizer=AutoTokenizer.from_pretrained(folder), device="cpu")(text)
+[piped] = pipeline("text-classification", model=model, tokenizer=tokenizer, device="cpu")(text)
 small = budgetformer.Classifier.from_pretrained(folder, device="cpu", precision="int8")(text, budget=0.5)
-print(json.dumps([own.label, own.score, own.heads, piped[0]["label"], piped[0]["score"], small.heads,
-                  model.config.kept_heads == encoder.config.kept_heads == {json.loads((tmp_path / "out" / "config.json").read_text())["kept_heads"]!r}]))
+assert model.config.kept_heads == encoder.config.kept_heads
+print(json.dumps([own.label, own.score, own.heads, piped["label"], piped["score"], small.heads, model.config.kept_heads]))
 """
-    label, score, heads, piped, piped_score, small, same = json.loads(run_python(code, folder=tmp_path).splitlines()[-1])
+    label, score, heads, piped, piped_score, small, kept = json.loads(
+        run_python(code, folder=tmp_path).splitlines()[-1]
+    )
     assert (label, heads, piped) == (expected.label, expected.heads, expected.label)
     assert (score, piped_score) == (pytest.approx(expected.score, abs=1e-5), pytest.approx(expected.score, abs=1e-5))
     assert small == [2, 2]
-    assert same
+    assert kept == json.loads((tmp_path / "out" / "config.json").read_text(encoding="utf-8"))["kept_heads"]
 
 
 def test_explanations_pages_and_figures_show_the_gaps(folder: Path, data: Path, tmp_path: Path) -> None:
@@ -175,7 +177,9 @@ def test_the_way_back_fills_dropped_heads_with_zeros(family: str, tmp_path: Path
     back = to_transformers(tmp_path / "whole", output=tmp_path / "back")
     ids = torch.randint(5, 20, (3, 11), generator=torch.Generator().manual_seed(0))
     with torch.inference_mode():
-        ours = BudgetFormerForSequenceClassification.from_pretrained(tmp_path / "whole").eval()(ids, torch.ones_like(ids))
+        ours = BudgetFormerForSequenceClassification.from_pretrained(tmp_path / "whole").eval()(
+            ids, torch.ones_like(ids)
+        )
         torch.testing.assert_close(back(ids, torch.ones_like(ids)).logits, ours.logits, atol=1e-4, rtol=1e-4)
 
 
