@@ -116,7 +116,8 @@ encoder = AutoModel.from_pretrained(folder)
 [piped] = pipeline("text-classification", model=model, tokenizer=tokenizer, device="cpu")(text)
 small = budgetformer.Classifier.from_pretrained(folder, device="cpu", precision="int8")(text, budget=0.5)
 assert model.config.kept_heads == encoder.config.kept_heads
-print(json.dumps([own.label, own.score, own.heads, piped["label"], piped["score"], small.heads, model.config.kept_heads]))
+found = [own.label, own.score, own.heads, piped["label"], piped["score"], small.heads, model.config.kept_heads]
+print(json.dumps(found))
 """
     label, score, heads, piped, piped_score, small, kept = json.loads(
         run_python(code, folder=tmp_path).splitlines()[-1]
