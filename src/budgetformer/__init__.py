@@ -24,6 +24,7 @@ _HOME = {
     "Prediction": "inference",
     "convert": "conversion",
     "explain": "explaining",
+    "prune_unused": "conversion",
     "to_transformers": "conversion",
     "train": "training",
 }

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import torch
@@ -15,9 +13,8 @@ from torch import Tensor, nn
 from . import method
 from .execution import HeadWeights, Reach, TokenLayout, attend_first, gradients_wanted, resolve, resolve_layout
 from .execution.int8 import Int8HeadWeights, Int8Linear
-
-_SWAPPED = threading.Lock()
-"""``functional_call`` puts other tensors into the module while it runs: two threads of one model must take turns."""
+from .fewer_heads import BiasAlone, all_wide, checked_heads, no_heads, others_of, own_of, wide
+from .float32_nets import in_float32
 
 
 @dataclass(kw_only=True)
@@ -68,6 +65,7 @@ class BudgetedSelfAttention(nn.Module):
         pooling: ``(x_BND, mask_BN) -> (B, D)`` that feeds both nets; None is the mean over real tokens.
         budget_net, relevance_net: modules (B, D) -> (B, 1) and (B, D) -> (B, H) in place of f and g.
         dropout: on the attention weights. execution: how it is computed ("auto", "reference", "packed", "cuda").
+        heads: the numbers of the heads that the layer has, rising; None: all. A budget stays a share of ``num_heads``.
         bias: whether the four projections have one. reach: which tokens see each other and how places are told apart.
 
     Training: set ``module.progress = t / T`` before each step (``BudgetSchedule`` does it in a Trainer) and add
@@ -102,6 +100,7 @@ class BudgetedSelfAttention(nn.Module):
         execution: str = "auto",
         bias: bool = True,
         reach: Reach | None = None,
+        heads: Sequence[int] | None = None,
     ) -> None:
         super().__init__()
         if hidden_size < 1 or num_heads < 1 or hidden_size % num_heads:
@@ -132,21 +131,30 @@ class BudgetedSelfAttention(nn.Module):
         self.reach = reach or Reach()
         if self.reach.rotary_theta is not None and hidden_size // num_heads % 2:
             raise ValueError(f"rotary places need heads of an even size, got {hidden_size} / {num_heads}")
-        self.qkv = nn.Linear(hidden_size, 3 * hidden_size, bias=bias)
-        self.output = nn.Linear(hidden_size, hidden_size, bias=bias)
+        self.heads = checked_heads(heads, num_heads, min_heads)
+        self.width, self.head_size = hidden_size, hidden_size // num_heads
+        inner = self.head_size * len(self.heads)
+        self.qkv = nn.Linear(hidden_size, 3 * inner, bias=bias) if inner else None
+        self.output = nn.Linear(inner, hidden_size, bias=bias) if inner else BiasAlone(hidden_size, bias=bias)
         self.budget_net: nn.Module | None = None
         self.relevance_net: nn.Module | None = None
+        # Soft gates are shares of the relevance of all heads, lost ones too; a net of one's own is left as it is.
+        self.narrow_scores = selection == "straight_through" and relevance_net is None
         if budgeted:
             self.budget_net = None if fixed_budget is not None else budget_net or default_budget_net(hidden_size)
-            self.relevance_net = relevance_net or default_relevance_net(hidden_size, num_heads)
+            scored = len(self.heads) if self.narrow_scores else num_heads
+            if self.heads:
+                self.relevance_net = relevance_net or default_relevance_net(hidden_size, scored)
 
     @property
     def weights(self) -> HeadWeights | Int8HeadWeights:
-        """The projection weights in the order that the execution paths take."""
+        """The projection weights of the layer's heads in the order that the execution paths take."""
         if isinstance(self.qkv, Int8Linear) and isinstance(self.output, Int8Linear):
-            return Int8HeadWeights(num_heads=self.num_heads, qkv=self.qkv, output=self.output)
+            return Int8HeadWeights(num_heads=len(self.heads), qkv=self.qkv, output=self.output)
+        assert isinstance(self.qkv, nn.Linear)
+        assert isinstance(self.output, nn.Linear)
         return HeadWeights(
-            num_heads=self.num_heads,
+            num_heads=len(self.heads),
             qkv_weight=self.qkv.weight,
             qkv_bias=self.qkv.bias,
             output_weight=self.output.weight,
@@ -188,8 +196,8 @@ class BudgetedSelfAttention(nn.Module):
                 self.execution,
                 gradients=gradients,
                 device=x.device,
-                dtype=self.qkv.weight.dtype,
-                head_size=self.qkv.in_features // self.num_heads,
+                dtype=x.dtype if self.qkv is None else self.qkv.weight.dtype,
+                head_size=self.head_size,
             )
             mask = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if mask is None else mask.bool()
             layout = TokenLayout(mask, packed=path.PACKED, execution=path.NAME)
@@ -201,49 +209,62 @@ class BudgetedSelfAttention(nn.Module):
         )
         if decision is None:
             # Not len(…), a Python number, which would fix the number of inputs of an exported graph.
-            gates_BH = torch.ones(layout.mask_BN.shape[0], self.num_heads, device=x.device)
+            gates_BH = torch.ones(layout.mask_BN.shape[0], len(self.heads), device=x.device)
             kept_BH = gates_BH.bool()
         else:
-            kept_BH, gates_BH = decision.kept_BH, decision.gates_BH
-        if first_only and layout.packed:
+            kept_BH, gates_BH = own_of(decision.kept_BH, self.heads), own_of(decision.gates_BH, self.heads)
+        maps: Tensor | None = None
+        if not self.heads:
+            hidden = self.output(layout.first(x) if first_only else x)
+            maps = x.new_zeros(*kept_BH.shape, *layout.mask_BN.shape[1:] * 2) if need_maps else None
+        elif first_only and layout.packed:
             hidden = attend_first(x, layout, self.weights, kept_BH, gates_BH, reach=self.reach)
-            return AttentionOutput(hidden=hidden, decision=decision, maps=None)
-        dropout = self.dropout if self.training else 0.0
-        hidden, maps = path.attend(
-            x,
-            layout,
-            self.weights,
-            kept_BH,
-            gates_BH,
-            reach=self.reach,
-            dropout=dropout,
-            need_maps=need_maps,
-        )
-        if first_only:
-            hidden = layout.first(hidden)
-        elif own_layout and layout.packed:
+        else:
+            hidden, maps = path.attend(
+                x,
+                layout,
+                self.weights,
+                kept_BH,
+                gates_BH,
+                reach=self.reach,
+                dropout=self.dropout if self.training else 0.0,
+                need_maps=need_maps,
+            )
+            hidden = layout.first(hidden) if first_only else hidden
+        if own_layout and layout.packed and not first_only:
             hidden = layout.unpack(hidden)
+        maps = None if maps is None else wide(maps, self.heads, self.num_heads)
         return AttentionOutput(hidden=hidden, decision=decision, maps=maps)
 
     def decide(self, x: Tensor, layout: TokenLayout, **request: Any) -> method.HeadDecision | None:
-        """How many heads and which ones for every input of ``x``; None with full attention."""
-        if self.relevance_net is None:
+        """How many heads and which ones for every input of ``x``; None with full attention.
+
+        Heads that the layer does not have are in its answer too: never kept, with relevance 0 and a score of -inf.
+        """
+        if not self.budgeted:
             asked = [name for name in ("budget", "max_budget", "policy") if request.get(name) is not None]
             if asked:
                 raise ValueError(f"{asked[0]} has no effect: this is full attention (budgeted=False)")
             return None
         with torch.autocast(x.device.type, enabled=False):
             pooled_BD = self._pool(x, layout)
-            scores_BH = _in_float32(self.relevance_net, pooled_BD)
+            scores_BH = None if self.relevance_net is None else in_float32(self.relevance_net, pooled_BD)
             if self.budget_net is None:
                 budget_B = pooled_BD.new_full((pooled_BD.shape[0],), float(self.fixed_budget or 0.0))
             else:
-                budget_B = method.budget(_in_float32(self.budget_net, pooled_BD).squeeze(-1))
+                budget_B = method.budget(in_float32(self.budget_net, pooled_BD).squeeze(-1))
+            if scores_BH is None:
+                return no_heads(budget_B, self.num_heads, request)
             progress = (self.progress or 0.0) if self.training else 1.0
             noise_BH = torch.randn_like(scores_BH) if self.training and self.sigma_max > 0 else None
-            return method.decide(
+            scores_BH = method.noisy_scores(scores_BH, noise_BH, sigma_max=self.sigma_max, progress=progress)
+            dropped_Bh = None
+            if scores_BH.shape[-1] > len(self.heads):
+                dropped_Bh = others_of(scores_BH, self.heads) if self.selection == "soft" else None
+                scores_BH = own_of(scores_BH, self.heads)
+            decision = method.decide(
                 budget_B,
-                method.noisy_scores(scores_BH, noise_BH, sigma_max=self.sigma_max, progress=progress),
+                scores_BH,
                 selection=self.selection,
                 min_heads=self.min_heads,
                 tau=self.temperature(progress),
@@ -253,24 +274,15 @@ class BudgetedSelfAttention(nn.Module):
                 rescale_gates=request.get("rescale_gates", False),
                 policy=request.get("policy"),
                 keys_B=request.get("keys"),
+                num_heads=self.num_heads,
+                dropped_Bh=dropped_Bh,
             )
+            return all_wide(decision, self.heads, self.num_heads)
 
     def _pool(self, x: Tensor, layout: TokenLayout) -> Tensor:
         if self.pooling is not None:
             return self.pooling(layout.unpack(x) if layout.packed else x, layout.mask_BN).float()
         return layout.mean(x) if layout.packed else method.pooled_input(x, layout.mask_BN)
-
-
-def _in_float32(net: nn.Module, pooled_BD: Tensor) -> Tensor:
-    with _SWAPPED:
-        # Not net.parameters(): it makes the name of every parameter, which costs a small model a twentieth of its time.
-        own = (t for m in net.modules() for t in chain(m._parameters.values(), m._buffers.values()) if t is not None)
-        if not all(t.dtype == torch.float32 for t in own):
-            tensors = dict([*net.named_parameters(), *net.named_buffers()])
-            other = {k: v.float() for k, v in tensors.items() if v.is_floating_point() and v.dtype != torch.float32}
-            if other:
-                return torch.func.functional_call(net, other, (pooled_BD,)).float()
-    return net(pooled_BD).float()
 
 
 def budgeted_layers(module: nn.Module) -> Iterable[BudgetedSelfAttention]:

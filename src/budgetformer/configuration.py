@@ -76,6 +76,8 @@ class BudgetFormerConfig(PreTrainedConfig):
         so that one checkpoint serves every budget at request time.
         default_budget: the share of heads, in (0, 1], of calls that name neither budget nor max_budget; None: the
         learned budgets. budget=1.0 then gives all heads, max_budget=1.0 the learned budgets. Not used in training.
+        kept_heads: for every layer the heads that it has, by their numbers from 0, rising; None: all H of them. Others
+        were dropped for good (``model.prune_heads``). H stays what a budget is a share of.
         head_choice: "learned", or "random" for a baseline: the relevance of every input is permuted among the heads, in
         training and inference alike, always in the same way for the same input (``method.random_policy``).
 
@@ -132,6 +134,7 @@ class BudgetFormerConfig(PreTrainedConfig):
         budget_sampling: float = 0.0,
         default_budget: float | None = None,
         head_choice: str = "learned",
+        kept_heads: list[list[int]] | None = None,
         label_smoothing: float = 0.0,
         class_weights: list[float] | None = None,
         text_columns: list[str] | None = None,
@@ -189,6 +192,15 @@ class BudgetFormerConfig(PreTrainedConfig):
     def head_size(self) -> int:
         """``d = D / H``."""
         return self.hidden_size // self.num_attention_heads
+
+    def heads_of(self, layer: int) -> list[int]:
+        """The heads that a layer has, by their numbers from 0."""
+        return list(range(self.num_attention_heads)) if self.kept_heads is None else list(self.kept_heads[layer])
+
+    @property
+    def heads_per_layer(self) -> list[int]:
+        """How many heads each layer has."""
+        return [len(self.heads_of(layer)) for layer in range(self.num_hidden_layers)]
 
     @property
     def embedding_width(self) -> int:

@@ -72,6 +72,7 @@ def check_fields(config: Any) -> None:
         _is_int(config.min_heads) and 0 <= config.min_heads <= config.num_attention_heads,
         f"lie between 0 and num_attention_heads ({config.num_attention_heads})",
     )
+    _check_kept_heads(config)
     for field in (
         "hidden_dropout_prob",
         "attention_probs_dropout_prob",
@@ -122,6 +123,27 @@ def check_fields(config: Any) -> None:
             config, "class_weights", fits, f"hold one number of at least 0 for each of the {config.num_labels} labels"
         )
     _check_pretrained(config)
+
+
+def _check_kept_heads(config: Any) -> None:
+    """Where heads were dropped, every layer has a list of those that it kept."""
+    kept, heads, layers = config.kept_heads, config.num_attention_heads, config.num_hidden_layers
+    if kept is None:
+        return
+    listed = isinstance(kept, list | tuple) and len(kept) == layers and all(isinstance(k, list | tuple) for k in kept)
+    _require(config, "kept_heads", listed, f"be None or a list of heads for each of the {layers} layers")
+    for layer, own in enumerate(kept):
+        numbers = all(_is_int(h) and 0 <= h < heads for h in own)
+        if not numbers or list(own) != sorted(set(own)):
+            raise ValueError(
+                f"kept_heads must list each head of a layer once, in rising order, from 0 to {heads - 1}; layer "
+                f"{layer} has {list(own)}"
+            )
+        if len(own) < config.min_heads:
+            raise ValueError(
+                f"kept_heads must leave every layer at least min_heads heads ({config.min_heads}); layer {layer} has "
+                f"{len(own)}"
+            )
 
 
 def _check_pretrained(config: Any) -> None:

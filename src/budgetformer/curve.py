@@ -153,8 +153,9 @@ def require_budgets(classifier: Classifier) -> None:
 
 
 def possible_heads(classifier: Classifier) -> range:
-    """The numbers of heads that a budget can ask for; fewer than ``min_heads`` are never kept."""
-    return range(max(1, classifier.config.min_heads), classifier.config.num_attention_heads + 1)
+    """The numbers of heads that a budget can ask for: at least ``min_heads``, and no more than a layer has."""
+    config = classifier.config
+    return range(max(1, config.min_heads), max(config.heads_per_layer, default=config.num_attention_heads) + 1)
 
 
 def check_target(target: Any) -> None:

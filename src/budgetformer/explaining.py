@@ -16,6 +16,7 @@ from .answers import Pair, Prediction, Request
 from .data.encoding import Encoded, collate
 from .execution import TokenLayout, resolve_layout
 from .explanation import Explanation, by_relevance
+from .fewer_heads import wide
 from .inference import Classifier
 
 HEADS_SHOWN = 4
@@ -69,13 +70,14 @@ def explain_encoded(
     asked = Request(**request).forward_arguments([0], model.device, default=config.default_budget)
     output = model(**batch, **asked, output_budgets=True, output_hidden_states=True)
     layers, length = config.num_hidden_layers, len(encoded.input_ids[0])
+    there_LH = np.array([np.isin(range(count), config.heads_of(layer)) for layer in range(layers)])
     if output.kept is None:
-        kept_LH, gates_LH = np.ones((layers, count), dtype=bool), np.ones((layers, count))
+        kept_LH, gates_LH = there_LH, there_LH.astype(float)
         relevance_LH = budget_L = None
     else:
         kept_LH, gates_LH, relevance_LH = (_array(output[name][0]) for name in ("kept", "gates", "relevance"))
         budget_L = _array(output.budgets[0])
-    shown_LK = by_relevance(kept_LH, relevance_LH)[:, :shown]
+    shown_LK = by_relevance(kept_LH, relevance_LH, there_LH)[:, :shown]
     entropy_LH = np.zeros((layers, count))
     maps_LKNN = np.zeros((layers, shown, length, length), dtype=np.float32)
     path = model.execution_path
@@ -96,18 +98,25 @@ def explain_encoded(
         entropy_LH=entropy_LH,
         shown_LK=shown_LK,
         maps_LKNN=maps_LKNN,
+        there_LH=there_LH,
     )
 
 
 def _maps_of_all_heads(layer: Any, x_BND: Tensor, layout: TokenLayout) -> Tensor:
-    """The maps (H, N, N) on a layer's input of one text, in float32, as if every head had been kept."""
+    """The maps (H, N, N) on a layer's input of one text, in float32, as if every head had been kept.
+
+    Those of heads that the layer does not have are 0.
+    """
+    attention = layer.attention
+    if not attention.heads:
+        return x_BND.new_zeros(attention.num_heads, *layout.mask_BN.shape[1:] * 2, dtype=torch.float32)
     x = layout.pack(x_BND) if layout.packed else x_BND
     x = layer.attention_norm(x) if layer.pre_norm else x
-    gates_BH = torch.ones(1, layer.attention.num_heads, device=x.device)
+    gates_BH = torch.ones(1, len(attention.heads), device=x.device)
     _, maps = resolve_layout(layout).attend(
-        x, layout, layer.attention.weights, gates_BH.bool(), gates_BH, reach=layer.attention.reach, need_maps=True
+        x, layout, attention.weights, gates_BH.bool(), gates_BH, reach=attention.reach, need_maps=True
     )
-    return maps[0]
+    return wide(maps, attention.heads, attention.num_heads)[0]
 
 
 def _array(tensor: Tensor) -> np.ndarray:

@@ -23,8 +23,9 @@ class Explanation:
     """One text (or pair), the answer to it, and every layer's heads.
 
     ``tokens`` (N) as the vocabulary names them, special tokens included: what the maps' rows and columns stand for.
-    ``kept_LH`` tells the heads that ran; ``gates_LH`` are their weights (0 for the others). ``relevance_LH`` is p and
-    ``budget_L`` the learned s; both are None with full attention, where all heads run. ``entropy_LH`` is the mean
+    ``there_LH`` tells the heads that the layers have (None: all); those dropped for good have neither rank, entropy nor
+    map. ``kept_LH`` tells the heads that ran; ``gates_LH`` are their weights (0 for the others). ``relevance_LH`` is p
+    and ``budget_L`` the learned s; both are None with full attention, where all heads run. ``entropy_LH`` is the mean
     over the N tokens of ``-Σ_j a_ij ln a_ij``, in nats: 0 when every token attends to a single token, ln N when to all
     alike. ``shown_LK`` are the K most relevant heads of each layer, and ``maps_LKNN[l, k, i, j]`` is the share of
     token i's attention that goes to token j.
@@ -44,16 +45,30 @@ class Explanation:
     entropy_LH: np.ndarray
     shown_LK: np.ndarray
     maps_LKNN: np.ndarray
+    there_LH: np.ndarray | None = None
+
+    @cached_property
+    def has_LH(self) -> np.ndarray:
+        """``there_LH``, true everywhere when it is None."""
+        return np.ones(self.kept_LH.shape, dtype=bool) if self.there_LH is None else self.there_LH
 
     @cached_property
     def order_LH(self) -> np.ndarray:
         """The heads of each layer by rank: see ``by_relevance``."""
-        return by_relevance(self.kept_LH, self.relevance_LH)
+        return by_relevance(self.kept_LH, self.relevance_LH, self.has_LH)
 
     @cached_property
     def entropy_by_rank_LH(self) -> np.ndarray:
-        """Attention entropy in nats of each layer's most relevant head, its second, and so on."""
-        return np.take_along_axis(self.entropy_LH, self.order_LH, axis=1)
+        """Attention entropy in nats of each layer's most relevant head, its second, and so on; NaN after its last."""
+        known_LH = np.where(self.has_LH, self.entropy_LH, np.nan)
+        return np.take_along_axis(known_LH, self.order_LH, axis=1)
+
+    def entropy_by_rank(self, layer: int | None = None) -> np.ndarray:
+        """The same as the mean over the layers that have such a head, or of one layer, (H,)."""
+        by_rank_LH = self.entropy_by_rank_LH if layer is None else self.entropy_by_rank_LH[layer : layer + 1]
+        known_LH = np.isfinite(by_rank_LH)
+        counted_H = np.where(known_LH.any(axis=0), known_LH.sum(axis=0), np.nan)
+        return np.where(known_LH, by_rank_LH, 0.0).sum(axis=0) / counted_H
 
     @property
     def highest_entropy(self) -> float:
@@ -66,7 +81,7 @@ class Explanation:
 
     def mean_entropy(self, *, kept: bool, layer: int | None = None) -> float:
         """Mean entropy in nats over the heads that ran, or that did not; NaN when there is none."""
-        chosen = self.kept_LH == kept
+        chosen = (self.kept_LH == kept) & self.has_LH
         if layer is not None:
             chosen = chosen & (np.arange(len(chosen)) == layer)[:, None]
         return float(self.entropy_LH[chosen].mean()) if chosen.any() else math.nan
@@ -91,11 +106,10 @@ class Explanation:
 
     def _entropies(self, layer: int | None) -> dict[str, Any]:
         """In nats and as shares of ln N: of the heads that ran, of the others, and by rank (mean over the layers)."""
-        by_rank_LH = self.entropy_by_rank_LH if layer is None else self.entropy_by_rank_LH[layer : layer + 1]
-        nats = {
+        nats: dict[str, Any] = {
             "kept": self.mean_entropy(kept=True, layer=layer),
             "not_kept": self.mean_entropy(kept=False, layer=layer),
-            "by_rank": by_rank_LH.mean(axis=0),
+            "by_rank": self.entropy_by_rank(layer),
         }
         return {
             "nats": {name: _number(value) for name, value in nats.items()},
@@ -105,7 +119,7 @@ class Explanation:
     def _layer(self, layer: int) -> dict[str, Any]:
         shown = {int(head): place for place, head in enumerate(self.shown_LK[layer])}
         heads = []
-        for rank, head in enumerate(map(int, self.order_LH[layer])):
+        for rank, head in enumerate(h for h in map(int, self.order_LH[layer]) if self.has_LH[layer, h]):
             entropy = float(self.entropy_LH[layer, head])
             row: dict[str, Any] = {
                 "head": head,
@@ -128,13 +142,17 @@ class Explanation:
         }
 
 
-def by_relevance(kept_LH: np.ndarray, relevance_LH: np.ndarray | None) -> np.ndarray:
+def by_relevance(
+    kept_LH: np.ndarray, relevance_LH: np.ndarray | None, there_LH: np.ndarray | None = None
+) -> np.ndarray:
     """Heads of each layer by rank, (L, H): those that ran first, then by relevance, ties to the lower index.
 
-    That is the model's own order, also where a small relevance is rounded to 0. Without relevance, by index.
+    That is the model's own order, also where a small relevance is rounded to 0. Without relevance, by index. Heads that
+    are not in ``there_LH`` come last.
     """
     relevance_LH = np.zeros(kept_LH.shape) if relevance_LH is None else relevance_LH
-    return np.lexsort((-relevance_LH, ~kept_LH), axis=1)
+    gone_LH = np.zeros(kept_LH.shape, dtype=bool) if there_LH is None else ~there_LH
+    return np.lexsort((-relevance_LH, ~kept_LH, gone_LH), axis=1)
 
 
 def _number(value: Any) -> Any:

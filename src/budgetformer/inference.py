@@ -209,15 +209,15 @@ class Classifier:
             raise ValueError("the model's scores are not numbers: its weights are damaged or too large")
         scores_BC = scores_BC / scores_BC.sum(axis=-1, keepdims=True)
         lengths = [len(ids) for ids in part.input_ids]
-        layers, all_heads = self.config.num_hidden_layers, self.config.num_attention_heads
+        all_BL = np.tile(np.array(self.config.heads_per_layer, dtype=int), (len(lengths), 1))
         if output.heads is None:
-            heads_BL = np.full((len(lengths), layers), all_heads)
+            heads_BL = all_BL
             budgets_BL: np.ndarray | None = None
         else:
             heads_BL = output.heads.cpu().numpy()
             budgets_BL = output.budgets.float().cpu().numpy()
         skips = self.model.execution_path.PACKED
-        computed_BL = heads_BL if skips else np.full_like(heads_BL, all_heads)
+        computed_BL = heads_BL if skips else all_BL
         macs_B = executed_macs(self.config, np.array(lengths), computed_BL, whole=not skips)
         labels = self.labels
         answers = []

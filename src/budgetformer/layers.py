@@ -133,6 +133,7 @@ class BudgetFormerLayer(GradientCheckpointingLayer):
             budget_net=parts.budget_net(width) if parts.budget_net and config.fixed_budget is None else None,
             relevance_net=parts.relevance_net(width, heads) if parts.relevance_net else None,
             bias=config.attention_bias,
+            heads=config.heads_of(index),
             reach=Reach(window=config.window(index), rotary_theta=config.rotary_theta(index)),
         )
         normless = config.skip_first_norm and index == 0

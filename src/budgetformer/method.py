@@ -1,8 +1,7 @@
 """The method of arXiv 2604.22583 as pure functions, in the paper's order.
 
-Legend of the shape suffixes: B inputs, N tokens (with padding), D model width, H heads, L layers.
-Every choice (pooling, budget, scores, relevance, floor, ranking) is made in float32 or wider, whatever the
-dtype of the tokens, so that half precision cannot create ties. ``progress`` is t/T in [0, 1].
+Legend: B inputs, N tokens (with padding), D model width, H heads, L layers; ``progress`` is t/T in [0, 1]. Every choice
+(pooling, budget, scores, relevance, floor, ranking) is made in float32 or wider: half precision creates no ties.
 
 Source: Faye, Mbaye, Azzag, Lebbah, "Adaptive Head Budgeting for Efficient Multi-Head Attention",
 arXiv 2604.22583. τ(t), α(t), β(t) and the gates are our reading (docs/method.md); straight-through and price are ours.
@@ -43,7 +42,7 @@ def requested_budget(
 ) -> Tensor:
     """The share that decides ``k``: ``asked`` replaces the learned one, ``max_budget`` caps it.
 
-    Both are one number or one per input, in (0, 1]. Raises ValueError that names the field and the value.
+    Both are one number or one per input, in (0, 1]. Raises ValueError that names field and value.
     """
     share_B = learned_B if asked is None else share("budget", asked, learned_B)
     return share_B if max_budget is None else torch.minimum(share_B, share("max_budget", max_budget, learned_B))
@@ -65,8 +64,7 @@ def share(field: str, value: float | Tensor, like_B: Tensor) -> Tensor:
 
 def noisy_scores(scores_BH: Tensor, noise_BH: Tensor | None, *, sigma_max: float, progress: float) -> Tensor:
     """``z_b = g(x̄_b) + ε · σ_max · (1 − t/T)``; ``noise_BH`` is ε ~ N(0, I) in training and None otherwise."""
-    scores_BH = scores_BH.float()
-    return scores_BH if noise_BH is None else scores_BH + noise_BH * (sigma_max * (1.0 - progress))
+    return scores_BH.float() if noise_BH is None else scores_BH.float() + noise_BH * (sigma_max * (1.0 - progress))
 
 
 def temperature(progress: float, *, tau_min: float, tau_max: float, gamma: float, floored: bool = False) -> float:
@@ -80,8 +78,7 @@ def relevance(scores_BH: Tensor, tau: float) -> Tensor:
 
     The maximum is subtracted before the division, so a τ near zero gives a hard choice and not NaN.
     """
-    scores_BH = scores_BH.float()
-    shifted_BH = scores_BH - scores_BH.amax(dim=-1, keepdim=True)
+    shifted_BH = scores_BH.float() - scores_BH.float().amax(dim=-1, keepdim=True)
     return torch.softmax(shifted_BH / max(tau, torch.finfo(torch.float32).tiny), dim=-1)
 
 
@@ -90,8 +87,7 @@ def heads_kept(share_B: Tensor, num_heads: int, min_heads: int) -> Tensor:
 
     ``⌊·⌋`` forgives ``ROUNDING_TOLERANCE``: a product that misses a whole number by rounding counts as that number.
     """
-    exact_B = share_B.double() * num_heads
-    return torch.floor(exact_B + ROUNDING_TOLERANCE).long().clamp(min_heads, num_heads)
+    return torch.floor(share_B.double() * num_heads + ROUNDING_TOLERANCE).long().clamp(min_heads, num_heads)
 
 
 def ranks(scores_BH: Tensor) -> Tensor:
@@ -108,19 +104,19 @@ def selected(ranks_BH: Tensor, k_B: Tensor) -> Tensor:
     return ranks_BH < k_B.unsqueeze(-1)
 
 
-def soft_gates(share_B: Tensor, relevance_BH: Tensor) -> Tensor:
+def soft_gates(share_B: Tensor, relevance_BH: Tensor, num_heads: int | None = None) -> Tensor:
     """``gate_bh = s_b · H · p_bh``, the paper's gate: all heads in training, the kept ones in inference."""
-    return share_B.float().unsqueeze(-1) * relevance_BH.shape[-1] * relevance_BH
+    return share_B.float().unsqueeze(-1) * (num_heads or relevance_BH.shape[-1]) * relevance_BH
 
 
 def straight_through_gates(scores_BH: Tensor, share_B: Tensor, ranks_BH: Tensor, kept_BH: Tensor) -> Tensor:
     """1 on the kept heads and 0 on the others, with a gradient to both nets at every k.
 
     ``soft_h = sigmoid((z_h − θ) / ½) + sigmoid((s·H − rank_h − 1) / ½)`` and
-    ``gate_h = hard_h + (soft_h − stop_gradient(soft_h))``; θ is the midpoint between the k-th and the (k+1)-th
-    largest score (the k-th when k = H, the largest when k = 0). The first term teaches g which heads, the
-    second teaches f how many. The inner brackets keep the value exactly 0 or 1 in float32. Where no gradient is wanted
-    soft is left out; scores that are no finite numbers give NaN in both cases.
+    ``gate_h = hard_h + (soft_h − stop_gradient(soft_h))``; θ is the midpoint between the k-th and the (k+1)-th largest
+    score (the k-th when k = H, the largest when k = 0). The first term teaches g which heads, the second teaches f how
+    many. The inner brackets keep the value exactly 0 or 1 in float32. Where no gradient is wanted soft is left out;
+    scores that are no finite numbers give NaN in both cases.
     """
     if not (scores_BH.requires_grad or share_B.requires_grad):
         return kept_BH.to(scores_BH.dtype) + (scores_BH - scores_BH)
@@ -179,24 +175,27 @@ def decide(
     rescale_gates: bool = False,
     policy: Policy | None = None,
     keys_B: Tensor | None = None,
+    num_heads: int | None = None,
+    dropped_Bh: Tensor | None = None,
 ) -> HeadDecision:
     """Everything between the two nets and the attention: how many heads, which ones, with what weight.
 
-    ``scores_BH`` are the (noisy) scores z. With soft selection the gate keeps the learned s when a budget is
-    asked for; ``rescale_gates`` puts the asked one there (the literal variant of the paper's Table III).
+    ``scores_BH`` are the (noisy) scores z. With soft selection the gate keeps the learned s when a budget is asked for;
+    ``rescale_gates`` puts the asked one there (the literal variant of the paper's Table III). A layer that lost heads
+    has scores of the others; ``num_heads`` is the H of before, ``dropped_Bh`` scores that count in the softmax alone.
     """
-    num_heads = scores_BH.shape[-1]
+    num_heads = num_heads or scores_BH.shape[-1]
     share_B = requested_budget(budget_B, asked, max_budget)
     if policy is not None:
         keys_B = torch.arange(share_B.shape[0], device=share_B.device) if keys_B is None else keys_B
         share_B, scores_BH = policy(share_B, scores_BH, keys_B)
-    relevance_BH = relevance(scores_BH, tau)
-    ranks_BH = ranks(scores_BH)
+    relevance_BH = relevance(scores_BH if dropped_Bh is None else torch.cat([scores_BH, dropped_Bh], dim=-1), tau)
+    relevance_BH, ranks_BH = relevance_BH[:, : scores_BH.shape[-1]], ranks(scores_BH)
     kept_BH = selected(ranks_BH, heads_kept(share_B, num_heads, min_heads))
     if selection == "straight_through":
-        gates_BH = straight_through_gates(scores_BH, share_B, ranks_BH, kept_BH)
+        gates_BH = straight_through_gates(scores_BH, share_B * (num_heads / scores_BH.shape[-1]), ranks_BH, kept_BH)
     elif selection == "soft":
-        gates_BH = soft_gates(share_B if rescale_gates else budget_B, relevance_BH)
+        gates_BH = soft_gates(share_B if rescale_gates else budget_B, relevance_BH, num_heads)
         gates_BH = gates_BH if training else torch.where(kept_BH, gates_BH, 0.0)
     else:
         raise ValueError(f"selection must be one of {', '.join(SELECTIONS)}, got {selection!r}")

@@ -51,6 +51,15 @@ def check_folder(folder: str | Path) -> Path:
     return folder
 
 
+def is_model_folder(folder: str | Path) -> bool:
+    """Whether a folder says of itself that it holds a BudgetFormer; it may be damaged all the same."""
+    try:
+        content = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
+        return bool(content.get("model_type") == _MODEL_TYPE)
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
 def check_run_folder(output: str | Path, *, resume: bool, overwrite: bool) -> None:
     """Refuse a folder that a training run may not write to; whether it has a whole checkpoint is not looked at.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from .attention import budgeted_layers
 from .execution.int8 import NO_REFERENCE, Int8Linear, has_int8, unsupported
@@ -116,7 +116,9 @@ def _to_int8(model: BudgetFormerForSequenceClassification, execution: str) -> No
     for layer in layers:
         for owner, names in ((layer.attention, ("qkv", "output")), (layer, ("intermediate", "feed_forward"))):
             for name in names:
-                setattr(owner, name, Int8Linear(getattr(owner, name)))
+                linear = getattr(owner, name)
+                if isinstance(linear, nn.Linear):  # a layer without heads has no projections
+                    setattr(owner, name, Int8Linear(linear))
 
 
 def _seconds(call: Callable[[], Tensor], device: torch.device) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from types import ModuleType
@@ -17,6 +17,7 @@ from .attention import BudgetedSelfAttention
 from .configuration import BudgetFormerConfig
 from .execution import resolve
 from .execution.int8 import NO_REFERENCE, has_int8
+from .head_pruning import heads_left, keep_heads
 from .layers import BudgetFormerEmbeddings, sinusoids
 
 
@@ -128,6 +129,27 @@ class BudgetFormerPreTrainedModel(PreTrainedModel):
             raise ValueError(f"execution='reference' cannot be taken: {NO_REFERENCE}")
         size = self.config.head_size
         return resolve(name, gradients=False, device=self.device, dtype=self.dtype, head_size=size)
+
+    def prune_heads(self, heads: Mapping[int, Iterable[int]]) -> None:
+        """Drop heads for good, in place: ``{layer: [heads]}``, by their numbers from 0, which stay as they are.
+
+        The model answers as before wherever none of these heads was chosen; elsewhere the next best ones are taken.
+        Budgets stay shares of the heads of before. ``config.kept_heads`` says what is left; make optimisers after it.
+        Raises ValueError, with nothing changed, for heads that are not there and for a layer that would keep fewer than
+        ``min_heads``.
+
+        Example:
+            >>> model.prune_heads({0: [2, 5], 3: [7]})
+        """
+        if has_int8(self):
+            raise ValueError("heads are dropped from a model in float32 or bf16, and this one is in int8: load it anew")
+        kept = [self.config.heads_of(layer) for layer in range(self.config.num_hidden_layers)]
+        left = heads_left(kept, heads, min_heads=self.config.min_heads)
+        layers = [module for module in self.modules() if isinstance(module, BudgetedSelfAttention)]
+        for attention, own in zip(layers, left, strict=True):
+            keep_heads(attention, own)
+        if left != kept:
+            self.config.kept_heads = left
 
     def set_progress(self, progress: float, *, all_heads: bool = False) -> None:
         """Set training progress t/T in [0, 1] for noise, temperature and loss weights.

@@ -21,6 +21,7 @@ EXAMPLES = (
     "budgetformer convert sentence-transformers/all-MiniLM-L6-v2 --output runs/minilm",
     "budgetformer convert my-classifier --output runs/cheap --data train.csv",
     "budgetformer convert my-classifier --output runs/floor --zero-shot --data train.csv --budget 0.75",
+    "budgetformer convert runs/cheap --output runs/small --prune-unused --data train.csv --validation test.csv",
     "What works: BERT, RoBERTa, XLM-RoBERTa, DistilBERT, ELECTRA and ModernBERT, in safetensors.",
 )
 ZERO_SHOT = "Zero-shot"
@@ -29,7 +30,11 @@ ZERO_SHOT = "Zero-shot"
 def run(
     model: Annotated[
         str,
-        typer.Argument(metavar="MODEL", help="A folder, or a name of the hub: an encoder or a sequence classifier."),
+        typer.Argument(
+            metavar="MODEL",
+            help="A folder, or a name of the hub: an encoder or a sequence classifier. With --prune-unused also a "
+            "BudgetFormer folder, which is not trained then.",
+        ),
     ],
     output: Annotated[Path, typer.Option("--output", metavar="DIR", help="The model folder to write; new or empty.")],
     zero_shot: Annotated[
@@ -39,6 +44,14 @@ def run(
             metavar="",
             rich_help_panel=ZERO_SHOT,
             help="Rank the heads on --data and keep a fixed share of them, without training.",
+        ),
+    ] = False,
+    prune_unused: Annotated[
+        bool,
+        typer.Option(
+            "--prune-unused",
+            metavar="",
+            help="Drop heads for good that no training row of --data chooses. --validation rows say what that changes.",
         ),
     ] = False,
     data: Annotated[
@@ -112,7 +125,10 @@ def run(
         "resume": resume,
         "overwrite": overwrite,
     }
-    trains = data is not None and not zero_shot
+    prunes = _is_pruned_only(model, prune_unused, data)
+    trains = data is not None and not zero_shot and not prunes
+    if prunes:
+        o.refuse({"--zero-shot": zero_shot or None}, "with a BudgetFormer folder, whose budgets are there already")
     if zero_shot and data is None:
         raise ValueError("--zero-shot ranks the heads on labelled rows: give them with --data FILE")
     if data is None:
@@ -123,8 +139,10 @@ def run(
     if not zero_shot:
         o.refuse({"--budget": budget, "--rows": rows}, "without --zero-shot")
     if not trains:
+        training |= {"validation": None} if prunes else {}
         named = {"--" + name.replace("_", "-"): value for name, value in (config | training).items()}
-        o.refuse(named, "without --data, on which budgets are trained" if data is None else "with --zero-shot")
+        where = "with a BudgetFormer folder, which is not trained here" if prunes else "with --zero-shot"
+        o.refuse(named, "without --data, on which budgets are trained" if data is None else where)
     if validation is not None:
         o.refuse({"--validation-fraction": validation_fraction}, "with --validation")
     from .early import check_training_source
@@ -156,6 +174,7 @@ def run(
             unlabelled=o.unlabelled_of(unlabelled),
             data_folder=data_folder,
             config={name: value for name, value in config.items() if value is not None},
+            prune_unused=prune_unused,
             seed=seed,
             precision=precision,
             device=device,
@@ -170,6 +189,7 @@ def run(
     from ..conversion import RowSource, ZeroShot, convert
     from ..conversion.converting import RANKING_ROWS, ZERO_SHOT_BUDGET
     from ..data.columns import Columns
+    from .pruning import prune_folder
 
     asked = None
     if data is not None:
@@ -180,11 +200,26 @@ def run(
             unlabelled=o.unlabelled_of(unlabelled),
             data_folder=data_folder,
         )
-        asked = ZeroShot(source=source, budget=budget or ZERO_SHOT_BUDGET, most=RANKING_ROWS if rows is None else rows)
+        if prunes:
+            prune_folder(model, output=output, source=source, held_out=validation, device=device, quiet=quiet)
+            return
+        most = RANKING_ROWS if rows is None else rows
+        asked = ZeroShot(source=source, budget=budget or ZERO_SHOT_BUDGET, most=most, prune=prune_unused)
     with tqdm(desc="Ranking heads", unit="row", leave=False, disable=quiet or not zero_shot) as bar:
         converted = convert(model, output=output, zero_shot=asked, progress=bar.update)
     if not quiet:
         _report(converted)
+
+
+def _is_pruned_only(model: str, prune_unused: bool, data: str | None) -> bool:
+    """Whether heads of a BudgetFormer are to be dropped, and nothing else. ValueError when that cannot be done."""
+    if not prune_unused:
+        return False
+    if data is None:
+        raise ValueError("--prune-unused counts what rows choose: give them with --data FILE")
+    from ..model_folder import check_folder, is_model_folder
+
+    return is_model_folder(model) and bool(check_folder(model))
 
 
 def _report(result: Conversion) -> None:
@@ -200,6 +235,7 @@ def _report(result: Conversion) -> None:
         print(
             f"heads: ranked on {result.rows} rows; every layer keeps {result.heads_kept} of "
             f"{config.num_attention_heads} (budget {config.fixed_budget:g})"
+            + ("" if config.kept_heads is None else "; the others are dropped for good")
         )
     else:
         print("heads: all are kept, so the answers are those of the source")

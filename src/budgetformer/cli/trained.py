@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..configuration import BudgetFormerConfig
 from ..curve import default_sentence
+from .pruning import print_pruning
 from .tables import figures_table, show
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ def report(result: TrainingResult) -> None:
         rows.append(("mean budget", f"{metrics['mean_budget']:.3f} (share of heads, before rounding down)"))
     rows.append(("time", f"{result.seconds:.1f} s"))
     show(figures_table(f"On the {result.validation_rows:,} validation rows", rows))
+    if result.pruning is not None:
+        print_pruning(result.pruning)
     if result.best_update is not None:
         print(f"The best state was chosen on these rows (update {result.best_update:,}): new rows may fare worse.")
     if "mean_budget" in metrics:

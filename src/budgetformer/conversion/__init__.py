@@ -3,6 +3,17 @@
 from .budgeting import budget_classifier, train_from
 from .converting import Conversion, ZeroShot, convert
 from .export import to_transformers
+from .pruning import PrunedFolder, prune_unused
 from .rows import RowSource
 
-__all__ = ["Conversion", "RowSource", "ZeroShot", "budget_classifier", "convert", "to_transformers", "train_from"]
+__all__ = [
+    "Conversion",
+    "PrunedFolder",
+    "RowSource",
+    "ZeroShot",
+    "budget_classifier",
+    "convert",
+    "prune_unused",
+    "to_transformers",
+    "train_from",
+]

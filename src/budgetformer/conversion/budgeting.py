@@ -7,6 +7,8 @@ from 1, noise is small, and the model of before teaches. docs/pretrained.md says
 from __future__ import annotations
 
 import os
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from .architecture import build, target_fields
 from .converting import RANKING_ROWS
 from .folder import UNREAD
 from .gates import lower_budgets, rank_heads
+from .head_use import drop_unused, windows_of
 from .importance import head_importance
 from .source import Source, load_source
 
@@ -53,12 +56,14 @@ CLASSIFIER_EPOCHS = 2.0
 WHOLE_EPOCHS, DENSE_SHARE = 3.0, 1 / 3
 
 
-def budget_classifier(model: str | Path, **settings: Any) -> TrainingResult:
+def budget_classifier(model: str | Path, *, prune_unused: bool = False, **settings: Any) -> TrainingResult:
     """Train the budgets of an existing classifier on labelled rows and write a BudgetFormer folder.
 
     The keyword arguments are those of ``TrainingSettings``, ``train`` (labels as the classifier calls them) and
     ``output`` at least; ``config`` takes further fields such as ``s_max`` or ``distillation``. The classifier itself is
-    the teacher. Raises ValueError in one line, before anything is written, for a model or data that do not fit.
+    the teacher. ``prune_unused``: at the end heads that no training row chooses are dropped for good; the result's
+    ``pruning`` says how many and what that changed on the validation rows. Raises ValueError in one line, before
+    anything is written, for a model or data that do not fit.
 
     Example:
         >>> budget_classifier("my-classifier", train="news.csv", output="runs/cheap", epochs=2)
@@ -69,7 +74,7 @@ def budget_classifier(model: str | Path, **settings: Any) -> TrainingResult:
             f"{source.place.name} is an encoder without labels, so it is no classifier yet: fine-tune it and train its "
             "budgets in one run with `budgetformer train --from`"
         )
-    return _run(source, {"epochs": CLASSIFIER_EPOCHS, "title": "Budgets"}, settings)
+    return _run(source, {"epochs": CLASSIFIER_EPOCHS, "title": "Budgets"}, settings, prune_unused=prune_unused)
 
 
 def train_from(model: str | Path, **settings: Any) -> TrainingResult:
@@ -84,11 +89,18 @@ def train_from(model: str | Path, **settings: Any) -> TrainingResult:
     return _run(load_source(str(model)), {"epochs": WHOLE_EPOCHS, "dense_share": DENSE_SHARE}, settings)
 
 
-def _run(source: Source, defaults: dict[str, Any], asked: dict[str, Any]) -> TrainingResult:
+def _run(
+    source: Source, defaults: dict[str, Any], asked: dict[str, Any], *, prune_unused: bool = False
+) -> TrainingResult:
     told = {name: value for name, value in asked.items() if value is not None}
     settings = TrainingSettings(**warm_settings(source, defaults, told))
     unread: dict[str, Tensor] = {}
-    result = run_training(settings, start_of(source, unread))
+    start = start_of(source, unread)
+    if prune_unused:
+        if not settings.config.get("budgeted", True) or settings.config.get("head_choice") == "random":
+            raise ValueError("prune_unused needs heads that are chosen by what a text is; leave it out here")
+        start = replace(start, finish=drop_unused_heads)
+    result = run_training(settings, start)
     if unread and os.environ.get("RANK", "0") == "0":
         save_file({name: tensor.contiguous() for name, tensor in unread.items()}, result.output / UNREAD)
     return result
@@ -146,6 +158,15 @@ def start_of(source: Source, unread: dict[str, Tensor]) -> Start:
         model=model,
         begin_budgets=begin_budgets,
     )
+
+
+def drop_unused_heads(
+    model: BudgetFormerForSequenceClassification, rows: datasets.Dataset, validation: datasets.Dataset
+) -> dict[str, Any]:
+    """Drop the heads that none of the encoded ``rows`` chooses; what that changed, on the validation rows too."""
+    labels = [int(label) for label in validation["labels"]]
+    held_out = partial(windows_of, validation)
+    return drop_unused(model, partial(windows_of, rows), held_out=held_out, labels=labels).describe()
 
 
 def begin_budgets(model: BudgetFormerForSequenceClassification, rows: datasets.Dataset) -> None:

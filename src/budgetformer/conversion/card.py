@@ -56,7 +56,8 @@ def _heads(config: BudgetFormerConfig, ranked_rows: int | None) -> list[str]:
         f"The heads of every layer are ranked once for all texts, by the gradient of the loss with respect to each "
         f"head's gate on {ranked_rows:,} labelled rows, and every layer keeps the best "
         f"{heads_per_layer(config)} of {config.num_attention_heads} (a fixed budget of {config.fixed_budget:g}). "
-        "Nothing was trained, and accuracy was not measured: `budgetformer evaluate` does it on your rows."
+        + ("" if config.kept_heads is None else "The others are not in this model. ")
+        + "Nothing was trained, and accuracy was not measured: `budgetformer evaluate` does it on your rows."
     ]
 
 

@@ -16,6 +16,7 @@ from .architecture import build
 from .card import conversion_card, heads_per_layer
 from .folder import check_output, write_folder
 from .gates import rank_heads
+from .head_use import drop_unused
 from .importance import head_importance
 from .rows import RowSource, labelled_rows
 from .source import Source, load_source
@@ -54,12 +55,14 @@ class Conversion:
 class ZeroShot:
     """Rank the heads on labelled rows and keep a fixed share of them, without training.
 
-    ``budget`` is the share of heads in (0, 1], ``most`` the number of rows at most.
+    ``budget`` is the share of heads in (0, 1], ``most`` the number of rows at most. ``prune``: the other heads, which
+    no input ever uses then, are dropped for good.
     """
 
     source: RowSource
     budget: float = ZERO_SHOT_BUDGET
     most: int = RANKING_ROWS
+    prune: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.budget <= 1:
@@ -141,6 +144,8 @@ def _ranked(
     ranked, _ = build(source, changes)
     assert isinstance(ranked, BudgetFormerForSequenceClassification)
     rank_heads(ranked, importance_LH)
+    if asked.prune:
+        drop_unused(ranked, lambda: [rows.encoded])
     return ranked, replace(result, config=ranked.config, importance=importance_LH, rows=len(rows.labels))
 
 

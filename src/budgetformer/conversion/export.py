@@ -18,6 +18,7 @@ from .architecture import family_named
 from .family import HEADLESS, Family
 from .folder import UNREAD, check_output, write_folder
 from .keys import to_source
+from .lost_heads import with_lost_heads
 from .source import quietly
 
 HEAD = ("pooling", "classifier_activation", "classifier_bias", "classifier_norm")
@@ -27,9 +28,11 @@ HEAD = ("pooling", "classifier_activation", "classifier_bias", "classifier_norm"
 def to_transformers(folder: str | Path, *, output: str | Path | None = None, encoder: bool = False) -> PreTrainedModel:
     """The model of a converted folder with all its heads, in its source's class, in evaluation.
 
-    The weights are those of the source, or what training made of them; budgets are left behind. With ``output``, it is
-    written there with its tokenizer, to be loaded by ``transformers`` alone. ``encoder``: without the classifier, which
-    works for every folder that began with an encoder, also where the classifier's class reads its tokens otherwise.
+    The weights are those of the source, or what training made of them; budgets are left behind. Heads that were dropped
+    for good come back with weights of 0, which add nothing: no class of ``transformers`` has layers with fewer heads.
+    With ``output``, it is written there with its tokenizer, to be loaded by ``transformers`` alone. ``encoder``:
+    without the classifier, which works for every folder that began with an encoder, also where the classifier's class
+    reads its tokens otherwise.
 
     Raises ValueError when the folder holds no converted model, or one that its source's class cannot be.
     """
@@ -64,6 +67,7 @@ def _back(
         source_config.id2label, source_config.label2id = dict(config.id2label), dict(config.label2id)
         _check_head(folder, config, family, source_config)
     table = family.table(classifier=classifier)
+    state = with_lost_heads(state, config)
     found = to_source(table, state, layers=config.num_hidden_layers, heads=config.num_attention_heads)
     if not classifier and (folder / UNREAD).is_file():
         found |= load_file(folder / UNREAD)

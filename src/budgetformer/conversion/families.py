@@ -19,7 +19,7 @@ REASONS = {
     "deberta-v2": RELATIVE,
     "mpnet": RELATIVE,
     "xlnet": RELATIVE,
-    "budgetformer": "it is a BudgetFormer already",
+    "budgetformer": "it is a BudgetFormer already (with --prune-unused its unused heads can be dropped)",
 }
 DECODERS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
 ENCODERS = ("Model", "ForMaskedLM", "ForPreTraining", "ForSequenceClassification")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +38,15 @@ def check_output(output: str | Path) -> Path:
 
 
 def write_folder(
-    output: Path, *, model: PreTrainedModel, tokenizer: Any, card: str | None = None, unread: dict[str, Tensor]
+    output: Path,
+    *,
+    model: PreTrainedModel,
+    tokenizer: Any,
+    card: str | None = None,
+    unread: dict[str, Tensor],
+    texts: Mapping[str, str] | None = None,
 ) -> None:
-    """Write model, tokenizer, card and unread tensors; the folder has its name when it is complete."""
+    """Write model, tokenizer, card, unread tensors and ``texts`` by file name; complete, it gets its name."""
     output.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=output.parent))
     try:
@@ -48,8 +55,8 @@ def write_folder(
             model.save_pretrained(aside)
             if tokenizer is not None:
                 tokenizer.save_pretrained(aside)
-        if card is not None:
-            (aside / "README.md").write_text(card, encoding="utf-8")
+        for name, text in {**({} if card is None else {"README.md": card}), **(texts or {})}.items():
+            (aside / name).write_text(text, encoding="utf-8")
         if unread:
             save_file({name: tensor.contiguous() for name, tensor in unread.items()}, aside / UNREAD)
         for file in aside.glob("*.safetensors"):

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from . import cuda, packed, reference
 from .first_token import attend_first
-from .layout import HeadWeights, Reach, TokenLayout
+from .layout import Reach, TokenLayout
+from .weights import HeadWeights
 
 __all__ = ["HeadWeights", "Reach", "TokenLayout", "attend_first", "gradients_wanted", "resolve", "resolve_layout"]
 

@@ -26,8 +26,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from . import packed
-from .layout import EVERYWHERE, HeadWeights, Reach, TokenLayout
+from .layout import EVERYWHERE, Reach, TokenLayout
 from .pairs import PairCounts, arrange_pairs, count_pairs
+from .weights import HeadWeights
 
 NAME = "cuda"
 PACKED = True
@@ -101,7 +102,7 @@ def _chosen_heads(
     reach: Reach,
 ) -> Tensor:
     """The kept heads' shares of the output, summed per token, (T, D), without the bias."""
-    heads, size = weights.num_heads, x_TD.shape[-1] // weights.num_heads
+    heads, size = weights.num_heads, weights.head_size
     rows = arrange_pairs(kept_BH, layout, counts)
     qkv_HDE = weights.qkv_weight.unflatten(0, (heads, 3 * size)).transpose(1, 2)
     output_HdD = weights.output_weight.unflatten(1, (heads, size)).permute(1, 2, 0)
@@ -121,7 +122,7 @@ def _all_heads(x_TD: Tensor, layout: TokenLayout, weights: HeadWeights, gates_BH
     """Every input keeps every head: ordinary attention without padding, (T, D)."""
     if not len(x_TD):
         return x_TD
-    heads, size = weights.num_heads, x_TD.shape[-1] // weights.num_heads
+    heads, size = weights.num_heads, weights.head_size
     qkv = F.linear(x_TD, weights.qkv_weight, weights.qkv_bias).unflatten(1, (heads, 3, size))
     filled = torch.nonzero_static(layout.lengths_B > 0, size=sum(n > 0 for n in layout.lengths)).squeeze(-1)
     bounds = F.pad(layout.lengths_B[filled].cumsum(dim=0), (1, 0)).int()

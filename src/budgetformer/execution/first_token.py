@@ -15,9 +15,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from .int8 import Int8HeadWeights
-from .layout import EVERYWHERE, HeadOutputs, HeadWeights, Reach, TokenLayout
+from .layout import EVERYWHERE, Reach, TokenLayout
 from .packed import NAME, require_inference
 from .runs import Run, make_run, on_host, shared_heads
+from .weights import HeadOutputs, HeadWeights
 
 
 def attend_first(
@@ -47,7 +48,7 @@ def _by_run(
     gates_BH: Tensor,
     reach: Reach,
 ) -> Iterator[HeadOutputs]:
-    size = x_TD.shape[-1] // weights.num_heads
+    size = weights.head_size
     tokens, firsts = weights.prepare(x_TD), weights.prepare(first_BD)
     kept = on_host(kept_BH, layout)
     for heads in shared_heads(kept):

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .layout import HeadOutputs, add_rows, project_each, take
+from .weights import HeadOutputs, add_rows, project_each, take
 
 SMALLEST_SCALE = 1e-30
 """Keeps a row of zeros from a division by zero."""
@@ -116,6 +116,11 @@ class Int8HeadWeights:
     qkv: Int8Linear
     output: Int8Linear
 
+    @property
+    def head_size(self) -> int:
+        """``d``, the width of a head."""
+        return self.qkv.out_features // (3 * self.num_heads)
+
     def wants_gradients(self) -> bool:
         """Never: integers have none."""
         return False
@@ -134,7 +139,7 @@ class Int8HeadWeights:
 
     def project_heads(self, tokens: Any, index_P: Tensor, sizes_H: list[int]) -> Tensor:
         """As ``HeadWeights.project_heads``, in float32."""
-        return project_each(self, tokens, index_P, sizes_H, 3 * self.qkv.in_features // self.num_heads)
+        return project_each(self, tokens, index_P, sizes_H, 3 * self.head_size)
 
     def combine(self, parts: Iterable[HeadOutputs], like_TD: Tensor) -> Tensor:
         """As ``HeadWeights.combine``, in float32; holds all parts together.

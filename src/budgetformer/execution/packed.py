@@ -4,8 +4,8 @@ Work is done on (head, input) pairs: one product with the head's rows of the qkv
 that chose the head, attention of the pairs, one product with the head's columns of W_O added to those tokens. When
 neighbouring heads were chosen by the same inputs (a batch that keeps everything, a single input) they share their
 products and attention works on views; otherwise the pair rows are brought together by length, so that one call
-serves all pairs of equal length. Weights are views; none is copied. Inference only: a head that is not computed has
-no gradient.
+serves all pairs of equal length. Weights are views, but for small heads that are not neighbours, which are copied.
+Inference only: a head that is not computed has no gradient.
 
 Legend: B inputs, N tokens with padding, T real tokens of the batch, t those of the inputs that chose a head, P pair
 rows (see ``runs``), p pairs or inputs of one length n, r neighbouring heads, D width, H heads, d = D / H.
@@ -22,8 +22,9 @@ from torch import Tensor
 
 from . import local
 from .int8 import Int8HeadWeights
-from .layout import EVERYWHERE, Group, HeadOutputs, HeadWeights, Reach, TokenLayout, take
+from .layout import EVERYWHERE, Group, Reach, TokenLayout
 from .runs import Run, make_run, on_host, pair_order, shared_heads, stretches_of_heads
+from .weights import HeadOutputs, HeadWeights, take
 
 NAME = "packed"
 PACKED = True
@@ -57,7 +58,7 @@ def attend(
     """
     require_inference(NAME, x, weights, gates_BH, dropout=dropout)
     maps = x.new_zeros(*kept_BH.shape, *layout.mask_BN.shape[1:] * 2, dtype=torch.float32) if need_maps else None
-    small = 3 * x.shape[-1] ** 2 <= LARGEST_COPY * weights.num_heads
+    small = 3 * weights.head_size * x.shape[-1] <= LARGEST_COPY
     kept = on_host(kept_BH, layout)
     shared = shared_heads(kept, apart=small and not need_maps)
     gates = None if torch.equal(gates_BH, kept_BH.to(gates_BH.dtype)) else gates_BH
@@ -98,7 +99,7 @@ def _by_run(
     reach: Reach,
 ) -> Iterator[HeadOutputs]:
     """Run by run; one attention call per run and length. ``gates_BH`` None: all kept gates are 1."""
-    size = x.shape[-1] // weights.num_heads
+    size = weights.head_size
     tokens = weights.prepare(x)
     for run in found:
         qkv = weights.project(tokens, run.index_t, run.part(3 * size))
@@ -123,7 +124,7 @@ def _by_length(
     reach: Reach,
 ) -> Iterator[HeadOutputs]:
     """Head by head, but one attention call per length for the pairs of all heads. Otherwise as ``_by_run``."""
-    size = x.shape[-1] // weights.num_heads
+    size = weights.head_size
     order = pair_order(kept_BH, layout)
     tokens = weights.prepare(x)
     qkv_P = _reordered(weights.project_heads(tokens, order.tokens_P, order.sizes_H), order.by_length_P)

@@ -12,8 +12,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..method import gated_output
-from .layout import EVERYWHERE, HeadWeights, Reach, TokenLayout
+from .layout import EVERYWHERE, Reach, TokenLayout
 from .local import near
+from .weights import HeadWeights
 
 NAME = "reference"
 PACKED = False
@@ -41,7 +42,7 @@ def attend(
         raise RuntimeError("a model in int8 is for inference with packed tokens: it has no gradients and no reference")
     batch, length, _ = x.shape
     heads = weights.num_heads
-    size = weights.qkv_weight.shape[0] // (3 * heads)
+    size = weights.head_size
     qkv = F.linear(x, weights.qkv_weight, weights.qkv_bias)
     qkv = qkv.view(batch, length, heads, 3, size)
     turned = layout.turn(qkv[:, :, :, :2], reach)

@@ -13,7 +13,7 @@ from ..attention import AttentionOutput, BudgetedSelfAttention
 from ..execution import HeadWeights, TokenLayout
 from ..execution.reference import attend
 from ..modeling import BudgetFormerForSequenceClassification
-from .head_sets import HeadSets
+from .head_sets import HeadSets, places
 
 
 class FixedHeadsAttention(nn.Module):
@@ -29,14 +29,17 @@ class FixedHeadsAttention(nn.Module):
     ) -> None:
         super().__init__()
         self.kept, self.budget = sorted(ranking[:heads]), budget
-        self.policy = method.static_policy(list(ranking))
-        size = attention.qkv.in_features // attention.num_heads
-        rows = [3 * size * h + i for h in self.kept for i in range(3 * size)]
-        columns = [size * h + i for h in self.kept for i in range(size)]
-        qkv, output = attention.qkv, attention.output
-        self.qkv_weight, self.output_weight = _part(qkv.weight[rows]), _part(output.weight[:, columns])
-        self.qkv_bias = None if qkv.bias is None else _part(qkv.bias[rows])
+        self.policy = method.static_policy(places(ranking))
+        output = attention.output
         self.output_bias = None if output.bias is None else _part(output.bias)
+        if self.kept:
+            size, qkv, own = attention.head_size, attention.qkv, [attention.heads.index(h) for h in self.kept]
+            assert isinstance(qkv, nn.Linear)
+            assert isinstance(output, nn.Linear)
+            rows = [3 * size * place + i for place in own for i in range(3 * size)]
+            columns = [size * place + i for place in own for i in range(size)]
+            self.qkv_weight, self.output_weight = _part(qkv.weight[rows]), _part(output.weight[:, columns])
+            self.qkv_bias = None if qkv.bias is None else _part(qkv.bias[rows])
         self.reach = attention.reach
         self.chooser = attention if attention.selection == "soft" else None
         if self.chooser is not None:

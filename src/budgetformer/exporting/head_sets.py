@@ -21,8 +21,9 @@ class HeadSets:
     """The same heads for every text.
 
     ``budget``: the share of heads asked for. ``rankings``: the heads of every layer, most used first; the first
-    ``heads`` of them are kept. ``texts``: how many texts they were measured on. ``same_labels``: on what share of
-    these texts the model with fixed heads gives the label that the same model gives with its own choice and budgets.
+    ``heads`` of them are kept, or all where there are fewer: heads that a layer lost for good are in no ranking.
+    ``texts``: how many texts they were measured on. ``same_labels``: on what share of these texts the model with fixed
+    heads gives the label that the same model gives with its own choice and budgets.
     """
 
     budget: float
@@ -38,7 +39,13 @@ class HeadSets:
 
     def policies(self) -> tuple[method.Policy, ...]:
         """The same choice for the model or a ``Classifier``: call it with ``budget=sets.budget, policy=…`` of these."""
-        return tuple(method.static_policy(list(ranking)) for ranking in self.rankings)
+        return tuple(method.static_policy(places(ranking)) for ranking in self.rankings)
+
+
+def places(ranking: Sequence[int]) -> list[int]:
+    """A ranking of the heads that a layer has, with each one's place among them for its number."""
+    own = sorted(ranking)
+    return [own.index(head) for head in ranking]
 
 
 def measure_head_sets(classifier: Classifier, inputs: Sequence[str | Pair], *, budget: float) -> HeadSets:
@@ -61,7 +68,9 @@ def measure_head_sets(classifier: Classifier, inputs: Sequence[str | Pair], *, b
     sets = HeadSets(
         budget=budget,
         heads=int(method.heads_kept(share_B, config.num_attention_heads, config.min_heads)),
-        rankings=tuple(tuple(int(h) for h in ranking) for ranking in rankings),
+        rankings=tuple(
+            tuple(int(h) for h in ranking if h in config.heads_of(layer)) for layer, ranking in enumerate(rankings)
+        ),
         texts=len(inputs),
         same_labels=0.0,
     )

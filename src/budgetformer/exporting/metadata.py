@@ -52,6 +52,7 @@ def metadata(classifier: Classifier, *, folder: Path, sets: HeadSets | None, che
         "precision": "float32",
         "layers": config.num_hidden_layers,
         "heads_per_layer": config.num_attention_heads,
+        "kept_heads": config.kept_heads,
         "heads": heads,
         "selection": config.selection if config.budgeted else None,
         "default_budget": config.default_budget if sets is None else None,

@@ -54,6 +54,7 @@ def attention_bytes(
     n_B1 = np.atleast_1d(np.asarray(lengths, dtype=np.int64))[:, None]
     k = np.asarray(heads, dtype=np.int64)
     k_BL = np.broadcast_to(k, (1, config.num_hidden_layers)) if k.ndim < 2 else k
+    k_BL = np.minimum(k_BL, np.array(config.heads_per_layer, dtype=np.int64))
     held_BL = 4 * n_B1 * config.head_size * k_BL + (n_B1**2 * k_BL if scores else 0)
     return int(held_BL.sum(axis=0).max(initial=0)) * bytes_per_number
 

@@ -15,10 +15,11 @@ that keeps k heads:
 
 and once per input ``classifier``: ``D C``, and ``D²`` more with a dense layer before it. Embeddings are a look-up and
 cost 0, but for a projection to the model's width (``embeddings``, ``n E D``). A gated feed-forward costs ``3 n D F``.
-A layer with a local window w computes fewer scores than n²: for stretches of w queries the keys that one of them can
-reach (``local_scores``). Pooling, softmax, gates, norms and activations are elementwise or sums (of the order of
-``n D`` and ``n² k``) and are not counted, as in the usual counters. A model with its own nets in place of f and g costs
-what those cost; the formula is that of the defaults.
+A model that lost heads for good (``kept_heads``) is counted with those that it has; g costs ``D`` for each of them,
+with soft selection ``D H`` where any is left. A layer with a local window w computes fewer scores than n²: for
+stretches of w queries the keys that one of them can reach (``local_scores``). Pooling, softmax, gates, norms and
+activations are elementwise or sums (of the order of ``n D`` and ``n² k``) and are not counted, as in the usual
+counters. A model with its own nets in place of f and g costs what those cost; the formula is that of the defaults.
 
 With first-token pooling the packed execution computes in the last layer only what the classifier reads: keys and
 values ``2 n D d k``, and the query ``D d k``, scores and values ``n d k`` each (at most w + 1 of the n with a window),
@@ -65,7 +66,7 @@ def breakdown(
         "values": scores_B,
         "output": n_B * size * width * k_B,
         "budget_net": once_B * (layers * (width**2 + width) if has_budget_net else 0),
-        "relevance_net": once_B * (layers * width * config.num_attention_heads if config.budgeted else 0),
+        "relevance_net": once_B * (width * _scored(config) if config.budgeted else 0),
         "feed_forward": (layers - short) * n_B * feed_forward,
         "classifier": once_B * (width * config.num_labels + pooler),
     }
@@ -105,7 +106,7 @@ def executed_macs(
 
 
 def dense_macs(config: BudgetFormerConfig, lengths: ArrayLike, *, whole: bool = False) -> NDArray[np.int64]:
-    """The same model with all heads, without padding, (B,): what ``executed_macs`` is compared with.
+    """The same model with all the heads that it has, without padding, (B,): what ``executed_macs`` is compared with.
 
     A budgeted model is counted with its nets; the full-attention twin, ``config.dense_twin()``, has none.
     """
@@ -141,18 +142,28 @@ def paper_macs(config: BudgetFormerConfig, *, length: int, rows: int, budget: fl
     return float(rows * layers * (projections + budget * attention + nets))
 
 
+def _scored(config: BudgetFormerConfig) -> int:
+    """Heads that the nets g of all layers score: with soft selection the dropped ones too, in a layer that has any."""
+    all_heads = config.num_attention_heads
+    return sum((all_heads if config.selection == "soft" else own) if own else 0 for own in config.heads_per_layer)
+
+
 def _heads_by_layer(config: BudgetFormerConfig, heads: ArrayLike, batch: int) -> NDArray[np.int64]:
-    """Heads kept, (B, L) or (1, L)."""
+    """Heads kept, (B, L) or (1, L); one number means as many of them as a layer has."""
     layers = config.num_hidden_layers
     k = _whole("heads", heads, 0, config.num_attention_heads)
     if k.ndim == 0:
-        return np.full((1, layers), k)
+        return np.minimum(np.full((1, layers), k), np.array(config.heads_per_layer, dtype=np.int64))
     if k.shape[-1] != layers or k.ndim > 2 or (k.ndim == 2 and batch != 1 and len(k) not in (1, batch)):
         raise ValueError(
             f"heads must be one number or have shape [{layers}] or [{batch}, {layers}] (inputs, layers), "
             f"got {list(k.shape)}"
         )
-    return np.atleast_2d(k)
+    k_BL, own_L = np.atleast_2d(k), np.array(config.heads_per_layer, dtype=np.int64)
+    if (k_BL > own_L).any():
+        layer = int((k_BL > own_L).any(axis=0).argmax())
+        raise ValueError(f"heads must be at most {own_L[layer]} in layer {layer}, got {k_BL[:, layer].max()}")
+    return k_BL
 
 
 def _whole(name: str, values: ArrayLike, low: int, high: int | None) -> NDArray[np.int64]:

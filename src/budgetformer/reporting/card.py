@@ -40,6 +40,7 @@ def model_card(*, config: BudgetFormerConfig, record: dict[str, Any]) -> str:
             "",
             *_measured(config, record),
             "",
+            *(pruning_lines(record["pruning"]) if record.get("pruning") else ()),
             "## Training",
             "",
             *(origin.trained_from() if origin else []),
@@ -107,7 +108,8 @@ def _measured(config: BudgetFormerConfig, record: Mapping[str, Any]) -> list[str
         if per_layer and all(map(_known, per_layer)):
             cells.append(("Heads kept by layer, from layer 0", ", ".join(f"{h:.2f}" for h in per_layer)))
     else:
-        cells.append(("Heads computed per layer", f"{config.num_attention_heads}, all"))
+        own = sorted(set(config.heads_per_layer))
+        cells.append(("Heads computed per layer", f"{' or '.join(map(str, own))}, all"))
     table = Table(caption="", columns=("", ""), rows=cells)
     chosen = (
         "The checkpoint was chosen on the same rows, so these figures are somewhat too good for new texts; "
@@ -116,6 +118,30 @@ def _measured(config: BudgetFormerConfig, record: Mapping[str, Any]) -> list[str
         else "The last state of the training was kept, so these rows did not choose it."
     )
     return [f"On the validation part, {rows:,} rows. {chosen}", "", table.to_markdown()]
+
+
+def pruning_lines(pruning: Mapping[str, Any]) -> list[str]:
+    """Markdown about heads that were dropped for good, from ``training.json``."""
+    before, after = pruning["heads"]
+    left = ", ".join(map(str, pruning["heads_by_layer"]))
+    sizes = pruning["parameters"]
+    lines = [
+        "## Heads dropped for good",
+        "",
+        f"{before - after} of {before} heads were never chosen on {pruning['rows']:,} rows and are not in this model. "
+        f"Left by layer, from layer 0: {left}. Parameters: {sizes[1]:,}, before {sizes[0]:,}. A budget is a share of "
+        "the heads of before, of which a layer keeps at most those that it has.",
+        "",
+    ]
+    other = pruning.get("held_out")
+    if other:
+        lines += [
+            f"On {other['rows']:,} other rows {other['same_heads']:.2%} chose the same heads as before in all layers "
+            f"and {other['same_labels']:.2%} got the same label; accuracy {other['accuracy_before']:.4f} before and "
+            f"{other['accuracy_after']:.4f} after.",
+            "",
+        ]
+    return lines
 
 
 def _training(record: Mapping[str, Any]) -> list[str]:

@@ -24,6 +24,9 @@ TOKENS_SHOWN = 24
 LONGEST_TEXT = 2000
 """Letters of a text that the page repeats."""
 
+GONE = "gone"
+"""What stands in a table for a head that a layer does not have."""
+
 TARGETS = 3
 """Tokens that the tables name as the ones a token attends to most."""
 
@@ -58,16 +61,17 @@ def tokens_shown(explained: Explanation, most: int = TOKENS_SHOWN) -> Shown:
     """
     if not 1 <= most <= MOST_TOKENS:
         raise ValueError(f"tokens must lie between 1 and {MOST_TOKENS}, what a picture can label, got {most}")
-    received_N = explained.maps_LKNN.mean(axis=(0, 1, 2))
+    received_N = explained.maps_LKNN.sum(axis=(0, 1, 2), dtype=np.float64)
+    received_N = received_N / (received_N.sum() or 1.0)
     places = np.sort(np.argsort(-received_N, kind="stable")[:most])
     return Shown(places=places, total=len(received_N), share=float(received_N[places].sum()))
 
 
 def layers_table(explained: Explanation) -> Table:
     """One row a layer and one for all: budget, heads that ran, entropy of those and of the others."""
-    layers, heads = explained.kept_LH.shape
+    own_L = explained.has_LH.sum(axis=1)
     rows = []
-    for layer in range(layers):
+    for layer, heads in enumerate(own_L):
         ran = [int(head) for head in explained.order_LH[layer] if explained.kept_LH[layer, head]]
         rows.append(
             [
@@ -81,7 +85,7 @@ def layers_table(explained: Explanation) -> Table:
         )
     mean = NONE if explained.budget_L is None else f"{explained.budget_L.mean():.3f}"
     both = [_entropy(explained, explained.mean_entropy(kept=kept)) for kept in (True, False)]
-    rows.append(["all", mean, f"{int(explained.kept_LH.sum())} of {layers * heads}", "", *both])
+    rows.append(["all", mean, f"{int(explained.kept_LH.sum())} of {own_L.sum()}", "", *both])
     relevant = "by index: full attention has no relevance" if explained.relevance_LH is None else "most relevant first"
     return Table(
         caption="Attention entropy in nats, mean over tokens and heads; in brackets its share of ln N, the entropy of "
@@ -94,9 +98,9 @@ def layers_table(explained: Explanation) -> Table:
 def entropy_table(explained: Explanation) -> Table:
     """Entropy by relevance rank: layers × ranks, and the means over the layers in nats and as a share of ln N."""
     by_rank_LH = explained.entropy_by_rank_LH
-    mean_H = by_rank_LH.mean(axis=0)
-    rows = [[f"layer {layer}", *(f"{value:.2f}" for value in row)] for layer, row in enumerate(by_rank_LH)]
-    rows.append(["mean", *(f"{value:.2f}" for value in mean_H)])
+    mean_H = explained.entropy_by_rank()
+    named = [*((f"layer {layer}", row) for layer, row in enumerate(by_rank_LH)), ("mean", mean_H)]
+    rows = [[name, *(NONE if math.isnan(v) else f"{v:.2f}" for v in row)] for name, row in named]
     rows.append(["share of ln N", *(NONE if math.isnan(v) else f"{v:.0%}" for v in explained.as_share(mean_H))])
     order = "index of the head" if explained.relevance_LH is None else "rank by relevance, 0 is the most relevant head"
     return Table(
@@ -113,9 +117,11 @@ def relevance_table(explained: Explanation) -> Table:
         stars = ["*" if kept else "" for kept in kept_H]
         if explained.relevance_LH is not None:
             stars = [f"{p:.1%} {star}".strip() for p, star in zip(explained.relevance_LH[layer], stars, strict=True)]
+        stars = [star if has else GONE for star, has in zip(stars, explained.has_LH[layer], strict=True)]
         rows.append([f"layer {layer}", *stars])
     return Table(
-        caption="Relevance of every head; * where the head ran.",
+        caption="Relevance of every head; * where the head ran."
+        + ("" if explained.has_LH.all() else f" {GONE.capitalize()}: the layer lost this head for good."),
         columns=("", *(f"head {head}" for head in range(explained.kept_LH.shape[1]))),
         rows=rows,
     )
@@ -127,13 +133,15 @@ def map_tables(explained: Explanation, shown: Shown) -> list[Table]:
     names = [isolated(shortened(token, 40)) for token in explained.tokens]
     for layer, maps_KNN in enumerate(explained.maps_LKNN):
         rows = []
+        own = explained.has_LH[layer, explained.shown_LK[layer]]
+        maps_KNN = maps_KNN[own]
         for place in shown.places:
             best_KN = np.argsort(-maps_KNN[:, place], axis=-1, kind="stable")[:, :TARGETS]
             cells = [
                 ", ".join(f"{names[j]} {maps_KNN[k, place, j]:.0%}" for j in best_K) for k, best_K in enumerate(best_KN)
             ]
             rows.append([names[place], *cells])
-        heads = [_head(explained, layer, int(head)) for head in explained.shown_LK[layer]]
+        heads = [_head(explained, layer, int(head)) for head in explained.shown_LK[layer][own]]
         tables.append(
             Table(
                 caption=f"Layer {layer}: the {TARGETS} tokens that each token attends to most.",
@@ -153,8 +161,9 @@ def pictures(explained: Explanation, shown: Shown, *, everywhere: bool = False) 
     names = [", ".join(map(str, np.flatnonzero(kept_H))) or "none" for kept_H in explained.kept_LH]
     listed = "; ".join(f"layer {layer}: {heads}" for layer, heads in enumerate(names))
     grid = Picture(
-        figure=heads_of_a_text(explained.relevance_LH, explained.kept_LH, explained.budget_L),
-        caption=_GRID if explained.relevance_LH is not None else _GRID_DENSE,
+        figure=heads_of_a_text(explained.relevance_LH, explained.kept_LH, explained.budget_L, explained.there_LH),
+        caption=(_GRID if explained.relevance_LH is not None else _GRID_DENSE)
+        + ("" if explained.has_LH.all() else _GAPS),
         alt=f"Heat map, layers by heads: relevance, with a frame around the heads that ran. {listed}.",
     )
     tokens = [explained.tokens[place] for place in shown.places]
@@ -164,7 +173,10 @@ def pictures(explained: Explanation, shown: Shown, *, everywhere: bool = False) 
     high = max(float(maps_LKNN.max(initial=0.0)), 1e-3)
     found = [grid]
     for layer, maps_KNN in enumerate(maps_LKNN):
-        heads = [int(head) for head in explained.shown_LK[layer]]
+        own = explained.has_LH[layer, explained.shown_LK[layer]]
+        if not own.any():
+            continue
+        heads, maps_KNN = [int(head) for head in explained.shown_LK[layer][own]], maps_KNN[own]
         drawn = [
             HeadMap(
                 title=_head(explained, layer, head),
@@ -174,7 +186,7 @@ def pictures(explained: Explanation, shown: Shown, *, everywhere: bool = False) 
             )
             for head, map_NN in zip(heads, maps_KNN, strict=True)
         ]
-        title = f"Layer {layer}: {ran[layer]} of {explained.kept_LH.shape[1]} heads ran"
+        title = f"Layer {layer}: {ran[layer]} of {explained.has_LH[layer].sum()} heads ran"
         left = shown.total - len(shown.places)
         title += f"; {left} of {shown.total} tokens are left out" if left else ""
         found.append(
@@ -193,6 +205,7 @@ _GRID = (
     "the learned budget s, and the number of heads that ran. The others were not computed for the answer."
 )
 _GRID_DENSE = "This model has full attention: every head runs for every text, and none has a relevance."
+_GAPS = " Crossed out: the layer lost this head for good."
 _MAPS = (
     "Row: the token that attends; column: the token it attends to. Below a head's number its attention entropy. Orange "
     "frame: the head ran. Grey and dashed: it did not; its map was computed for this picture only and is no part of "

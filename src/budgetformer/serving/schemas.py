@@ -191,6 +191,9 @@ class ModelResponse(BaseModel):
     budgeted: bool
     default_budget: float | None = Field(description="Share of the heads for requests that name none; null: its own.")
     sizes: Sizes
+    kept_heads: list[list[int]] | None = Field(
+        description="The heads that each layer has, where some were dropped for good; null where all are there."
+    )
     device: str
     precision: str
     execution: str

@@ -221,6 +221,7 @@ def describe(service: Service, *, version: str, training: Callable[[Path], dict[
             "max_tokens": config.max_position_embeddings,
             "parameters": sum(p.numel() for p in classifier.model.parameters()),
         },
+        "kept_heads": config.kept_heads,
         "device": str(classifier.model.device),
         "precision": classifier.precision.name,
         "execution": classifier.model.execution_path.NAME,

@@ -27,7 +27,7 @@ from .guards import Interrupted, Patience, Progress, StopOnSignal, TimeOver
 from .phases import Phases
 from .prepare import PreparedData, prepare
 from .record import keep_settings, training_record
-from .schedule import BudgetSchedule, TrainingWatch
+from .schedule import BudgetSchedule, TrainingWatch, budgetformer_in
 from .settings import TrainingSettings
 from .start import BudgetStart, Start
 from .target import measure_target
@@ -39,7 +39,7 @@ class TrainingResult:
     """``output`` the model folder; ``metrics`` on the ``validation_rows``; ``history`` the Trainer's log rows.
 
     ``best_update`` is the update whose state was kept, None when the last one was. ``choice``: with
-    ``target_accuracy_drop``, the budget that became the folder's default.
+    ``target_accuracy_drop``, the budget that became the folder's default. ``pruning``: what was dropped for good.
     """
 
     output: Path
@@ -49,6 +49,7 @@ class TrainingResult:
     best_update: int | None
     seconds: float
     choice: BudgetChoice | None = None
+    pruning: dict[str, Any] | None = None
 
 
 def train(**settings: Any) -> TrainingResult:
@@ -118,6 +119,11 @@ def run(settings: TrainingSettings, start: Start | None = None, *, deadline: flo
             kept = newest_checkpoint(output)
             reason = TimeOver if stop.signal is None and deadline is not None else Interrupted
             raise reason(f"stopped; the state is in {kept}. Go on with the same command and --resume")
+        pruning = None
+        if start is not None and start.finish is not None:
+            finished = budgetformer_in(trainer.model)
+            assert isinstance(finished, BudgetFormerForSequenceClassification)
+            pruning = start.finish(finished, data.train, data.validation)
         metrics = {k.removeprefix("eval_"): v for k, v in trainer.evaluate().items()}
         result = TrainingResult(
             output=output,
@@ -125,11 +131,13 @@ def run(settings: TrainingSettings, start: Start | None = None, *, deadline: flo
             validation_rows=len(data.validation),
             history=trainer.state.log_history,
             best_update=trainer.state.best_global_step,
+            pruning=pruning,
             seconds=time.perf_counter() - started,
         )
         if trainer.is_world_process_zero():
             source = None if start is None else asdict(start.origin)
             record = training_record(settings, data, trainer, metrics=metrics, seconds=result.seconds, source=source)
+            record |= {} if pruning is None else {"pruning": pruning}
             card, picture = model_card(config=config, record=record), None
             if settings.target_accuracy_drop is not None:
                 drop, shown = settings.target_accuracy_drop, not settings.quiet

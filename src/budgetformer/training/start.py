@@ -32,7 +32,8 @@ class Start:
     ``classes``: those that it has learned, in order; None for an encoder. ``segments``: it tells the parts of a pair
     apart. ``origin``: what the card says of it. ``model``: the classifier with open gates and these further fields of
     the configuration. ``begin_budgets``: ranks its heads on the encoded training rows and lowers its budgets to where
-    they can be trained.
+    they can be trained. ``finish``: changes the trained model in place before it is measured and written, knowing the
+    encoded training and validation rows; what it returns is kept in ``training.json`` as ``pruning``.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -41,6 +42,9 @@ class Start:
     origin: Origin
     model: Callable[[dict[str, Any]], BudgetFormerForSequenceClassification]
     begin_budgets: Callable[[BudgetFormerForSequenceClassification, datasets.Dataset], None]
+    finish: (
+        Callable[[BudgetFormerForSequenceClassification, datasets.Dataset, datasets.Dataset], dict[str, Any]] | None
+    ) = None
 
 
 class BudgetStart(TrainerCallback):

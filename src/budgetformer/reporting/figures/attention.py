@@ -53,12 +53,22 @@ class HeadMap:
 
 
 @styled
-def heads_of_a_text(relevance_LH: np.ndarray | None, kept_LH: np.ndarray, budget_L: np.ndarray | None) -> Figure:
-    """Layers × heads: the relevance in per cent, framed where the head ran; budget and number of heads at the right."""
+def heads_of_a_text(
+    relevance_LH: np.ndarray | None,
+    kept_LH: np.ndarray,
+    budget_L: np.ndarray | None,
+    there_LH: np.ndarray | None = None,
+) -> Figure:
+    """Layers × heads: the relevance in per cent, framed where the head ran; budget and number of heads at the right.
+
+    Heads that are not in ``there_LH`` (None: all are) are crossed out.
+    """
     layers, heads = kept_LH.shape
+    there_LH = np.ones(kept_LH.shape, dtype=bool) if there_LH is None else there_LH
     figure = new_figure(min(1.5 + max(0.27 * layers, 0.5), TALLEST))
     axes = figure.subplots()
     values_LH = np.full(kept_LH.shape, np.nan) if relevance_LH is None else 100 * relevance_LH
+    values_LH = np.where(there_LH, values_LH, np.nan)
     x, y = np.arange(heads + 1) - 0.5, np.arange(layers + 1) - 0.5
     mesh = axes.pcolormesh(x, y, values_LH, cmap=HEAT, vmin=0, vmax=100, edgecolors="white", linewidth=0.4)
     for layer, head in np.argwhere(kept_LH):
@@ -69,8 +79,12 @@ def heads_of_a_text(relevance_LH: np.ndarray | None, kept_LH: np.ndarray, budget
         figure.colorbar(mesh, ax=axes, label="relevance p, per cent", pad=0.02, aspect=12)
         if heads <= MOST_NUMBERS:
             for (layer, head), value in np.ndenumerate(values_LH):
+                if not there_LH[layer, head]:
+                    continue
                 color = "white" if value < 55 else "black"
                 axes.text(head, layer, f"{value:.0f}", ha="center", va="center", color=color)
+    for layer, head in np.argwhere(~there_LH):
+        axes.plot([head - 0.3, head + 0.3], [layer + 0.3, layer - 0.3], color=GREY, linewidth=1.0)
     axes.set_xlim(-0.5, heads - 0.5)
     axes.set_ylim(layers - 0.5, -0.5)
     axes.set_xticks(range(0, heads, math.ceil(heads / 24)))
@@ -91,7 +105,7 @@ def heads_of_a_text(relevance_LH: np.ndarray | None, kept_LH: np.ndarray, budget
     scale.spines[:].set_visible(False)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
-    set_title(figure, f"{int(kept_LH.sum())} of {layers * heads} heads ran for this text (framed)")
+    set_title(figure, f"{int(kept_LH.sum())} of {int(there_LH.sum())} heads ran for this text (framed)")
     return figure
 
 

@@ -95,7 +95,7 @@ function describeModel() {
   const { sizes, measured, labels } = model;
   byId("name").textContent = model.name;
   document.title = `${model.name} · BudgetFormer`;
-  const facts = [`${labels.length} labels`, `${sizes.layers} layers × ${sizes.heads} heads`, `${count(sizes.parameters)} parameters`];
+  const facts = [`${labels.length} labels`, `${sizes.layers} layers × ${sizes.heads} heads${model.kept_heads ? ", some dropped for good" : ""}`, `${count(sizes.parameters)} parameters`];
   if (measured.accuracy !== undefined) facts.push(`accuracy ${percent(measured.accuracy)} on ${measured.rows ?? "its"} validation rows`);
   byId("facts").textContent = `${facts.join(" · ")}. Labels: ${labels.slice(0, 12).join(", ")}${labels.length > 12 ? ", …" : ""}.`;
   byId("paired-label").hidden = model.takes !== "texts or pairs";
@@ -215,7 +215,8 @@ function complain(error) {
 
 function work(answer) {
   const ran = answer.heads.reduce((sum, heads) => sum + heads, 0);
-  return { ran, all: model.sizes.layers * model.sizes.heads, saved: 1 - answer.macs / answer.macs_dense };
+  const all = model.kept_heads ? model.kept_heads.reduce((sum, own) => sum + own.length, 0) : model.sizes.layers * model.sizes.heads;
+  return { ran, all, saved: 1 - answer.macs / answer.macs_dense };
 }
 
 function inWords(answer) {
@@ -288,6 +289,11 @@ function showGrid(side, answer) {
 }
 
 function headCell(details, layer, head) {
+  if (model.kept_heads && !model.kept_heads[layer].includes(head)) {
+    const gap = element("td", undefined, "head gone");
+    gap.append(element("span", "dropped for good", "unseen"));
+    return gap;
+  }
   const ran = details ? details.kept[layer][head] : true;
   const cell = element("td", undefined, ran ? "head ran" : "head");
   if (details) {
