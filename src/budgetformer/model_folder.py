@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -116,3 +117,12 @@ def check_vocabulary(tokenizer: Any, config: BudgetFormerConfig) -> None:
 
 def _line(problem: Exception) -> str:
     return " ".join(str(problem).split())
+
+
+def model_identity(folder: Path) -> str:
+    """A digest of configuration, tokenizer and weights."""
+    digest = hashlib.sha256()
+    for file in sorted([folder / "config.json", folder / "tokenizer.json", *folder.glob("*.safetensors")]):
+        with open(file, "rb") as content:
+            digest.update(hashlib.file_digest(content, "sha256").digest())
+    return digest.hexdigest()

@@ -5,7 +5,6 @@ It is written as NAME.partial and gets its name when complete. NAME.partial.json
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -129,18 +128,3 @@ class ResumableFile:
                 if line.endswith(b"\n") and marks % 2 == 0:
                     complete, records = position, records + 1
         return _End(position=complete, records=records)
-
-
-def file_identity(path: Path) -> dict[str, Any]:
-    """Size and time of the last change: what tells one input from another without reading it."""
-    status = path.stat()
-    return {"name": path.name, "bytes": status.st_size, "changed": status.st_mtime_ns}
-
-
-def model_identity(folder: Path) -> str:
-    """A digest of configuration, tokenizer and weights."""
-    digest = hashlib.sha256()
-    for file in sorted([folder / "config.json", folder / "tokenizer.json", *folder.glob("*.safetensors")]):
-        with open(file, "rb") as content:
-            digest.update(hashlib.file_digest(content, "sha256").digest())
-    return digest.hexdigest()
