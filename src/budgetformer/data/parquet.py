@@ -47,9 +47,7 @@ def records(path: Path, only: Sequence[str] | None = None, *, start_at: int = 0)
             for batch in file.iter_batches(batch_size=_ROWS, columns=wanted, row_groups=groups):
                 left_out = min(skip, batch.num_rows)
                 batch, skip = batch.slice(left_out), skip - left_out
-                if batch.num_columns == 0:
-                    yield from ({} for _ in range(batch.num_rows))
-                yield from batch.to_pylist()
+                yield from batch.to_pylist() if batch.num_columns else ({} for _ in range(batch.num_rows))
     except (pa.ArrowException, OSError) as problem:
         raise DataError(f"{path}: the parquet file is damaged ({first_line(problem)})") from problem
 
