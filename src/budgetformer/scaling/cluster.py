@@ -21,6 +21,7 @@ OBJECT_STORE = 100 * 2**20
 """Bytes. Ray's least is 75 MiB; a row that names a part has some hundred bytes."""
 _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_enable_metrics_collection": "0",  # else it complains when the collector is slow to answer
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else Ray announces that it will be
 }
 
