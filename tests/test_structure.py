@@ -19,9 +19,9 @@ LEVELS = [
     {"execution", "metering", "data", "objective", "model_folder", "locking", "windows", "side_by_side", "quiet"},
     {"attention", "outputs", "layers", "pretrained", "modeling", "registration", "precision", "answers", "explanation"},
     {"reporting", "inference", "baselines"},
-    {"evaluation", "agreement", "bench", "explaining"},
+    {"evaluation", "agreement", "answering", "bench", "explaining"},
     {"training"},
-    {"demo", "conversion", "exporting", "serving"},
+    {"demo", "conversion", "exporting", "serving", "scaling"},
     {"cli"},
 ]
 """Imports point to a lower level, to the same package, or along an arrow."""
