@@ -19,6 +19,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from budgetformer.scaling.cluster import PATIENCE
+
 from ..cli.commands import Outcome, environment, read_jsonl, start, texts, there, write_jsonl
 from ..model_folders import make_folder
 
@@ -145,7 +147,8 @@ def test_a_worker_dies_and_every_record_is_answered_once(
     assert len(parts(output)) < 20, "the worker was to be killed midway"
     outcome = end_of(process)
     assert outcome.code == 0, outcome.err
-    assert outcome.err.splitlines() == [f"1,500 records answered in 24 parts in {output}"]
+    assert outcome.err.splitlines()[-1] == f"1,500 records answered in 24 parts in {output}"
+    assert "Traceback" not in outcome.err
     assert_same(answers(output), plain)
     assert len(parts(output)) == 24
     assert listening
@@ -187,7 +190,7 @@ def test_a_run_that_was_stopped_and_killed_goes_on_with_the_parts_that_are_missi
 
     outcome = end_of(run(*resume))
     assert outcome.code == 0, outcome.err
-    assert outcome.err.startswith("going on after ")
+    assert "going on after " in outcome.err
     assert {part: (part.stat().st_ino, part.stat().st_mtime_ns) for part in before} == before
     assert_same(answers(output), plain)
     assert json.loads((output / "_manifest.json").read_text(encoding="utf-8"))["complete"]
@@ -222,7 +225,8 @@ def test_what_a_worker_cannot_read_is_said_as_elsewhere(
     broken.write_text("".join([*lines[:199], '{"text": "cut\n', *lines[200:]]), encoding="utf-8")
     outcome = end_of(run(model, "--input", broken, "--output", tmp_path / "out", *RAY))
     assert outcome.code == 2
-    assert outcome.err.splitlines() == [line for line in outcome.err.splitlines() if line.startswith("error: ")]
+    assert outcome.err.splitlines()[-1].startswith("error: ")
+    assert "Traceback" not in outcome.err
     assert "broken.jsonl: line 200 is not JSON" in outcome.err
     assert not (tmp_path / "out" / "part-0000003.jsonl").exists()
     assert list((tmp_path / "out").glob("*.partial")) == []
@@ -245,7 +249,7 @@ def test_a_cluster_that_is_there_is_used_and_stays(
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        env=environment(RAY_USAGE_STATS_ENABLED="0"),
+        env=environment(RAY_USAGE_STATS_ENABLED="0", **PATIENCE),
     )
     try:
         assert owner.stdout is not None

@@ -21,9 +21,16 @@ OBJECT_STORE = 100 * 2**20
 """Bytes. Ray's least is 75 MiB; a row that names a part has some hundred bytes."""
 _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_enable_metrics_collection": "0",  # else it complains when the collector is slow to answer
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else Ray announces that it will be
 }
+
+PATIENCE = {
+    "RAY_health_check_failure_threshold": "60",
+    "RAY_health_check_timeout_ms": "30000",
+    "RAY_agent_register_timeout_ms": "600000",
+    "RAY_worker_register_timeout_seconds": "600",
+}
+"""An own cluster has one machine, which is not lost because it was busy or asleep for some minutes."""
 
 
 def require_ray() -> None:
@@ -42,7 +49,7 @@ def cluster(*, address: str | None, cpus: int) -> Iterator[int]:
 
     Raises ValueError when there is no cluster at the address.
     """
-    os.environ.update(_SETTINGS)
+    os.environ.update(_SETTINGS if address else _SETTINGS | PATIENCE)
     with _quiet():
         import ray
         import ray.data
