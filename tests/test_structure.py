@@ -42,9 +42,9 @@ LEVELS = [
         "head_pruning",
     },
     {"reporting", "inference", "baselines"},
-    {"evaluation", "agreement", "curve", "bench", "explaining"},
+    {"evaluation", "agreement", "answering", "curve", "bench", "explaining"},
     {"training"},
-    {"demo", "conversion", "exporting", "serving"},
+    {"demo", "conversion", "exporting", "serving", "scaling"},
     {"cli"},
 ]
 """Imports point to a lower level, to the same package, or along an arrow."""

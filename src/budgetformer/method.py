@@ -3,8 +3,7 @@
 Legend: B inputs, N tokens (with padding), D model width, H heads, L layers; ``progress`` is t/T in [0, 1]. Every choice
 (pooling, budget, scores, relevance, floor, ranking) is made in float32 or wider: half precision creates no ties.
 
-Source: Faye, Mbaye, Azzag, Lebbah, "Adaptive Head Budgeting for Efficient Multi-Head Attention",
-arXiv 2604.22583. τ(t), α(t), β(t) and the gates are our reading (docs/method.md); straight-through and price are ours.
+By Faye, Mbaye, Azzag, Lebbah. τ(t), α(t), β(t) and the gates are our reading (docs/method.md), straight-through ours.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ def relevance(scores_BH: Tensor, tau: float) -> Tensor:
 
     The maximum is subtracted before the division, so a τ near zero gives a hard choice and not NaN.
     """
-    shifted_BH = scores_BH.float() - scores_BH.float().amax(dim=-1, keepdim=True)
+    shifted_BH = scores_BH.float() - scores_BH.float().amax(-1, keepdim=True)
     return torch.softmax(shifted_BH / max(tau, torch.finfo(torch.float32).tiny), dim=-1)
 
 
@@ -93,7 +92,7 @@ def heads_kept(share_B: Tensor, num_heads: int, min_heads: int) -> Tensor:
 def ranks(scores_BH: Tensor) -> Tensor:
     """0-based rank of every head by relevance, ties to the lower head index; int64, (B, H).
 
-    Ranks follow z, of which p is a strictly rising function, so that heads whose p underflows stay in order.
+    Ranks follow z, with which p strictly rises, so that heads whose p underflows stay in order.
     """
     order_BH = torch.sort(scores_BH.float(), dim=-1, descending=True, stable=True).indices
     return torch.argsort(order_BH, dim=-1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -91,3 +92,43 @@ def test_of_two_processes_one_is_told_to_stop_and_both_leave_at_the_same_update(
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.count("checkpoint-8.") == 2
     assert newest_checkpoint(tmp_path / "m") == tmp_path / "m" / "checkpoints" / "checkpoint-8"
+
+
+def test_the_command_trains_on_two_machines_as_in_two_processes_of_one(
+    write_csv: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Two launchers that find each other stand for two machines; ``accelerate launch`` starts both processes."""
+    data = write_csv(sentences(72, labels=["praise", "refund"]))
+    options = ["--preset", "tiny", "--vocab-size", "200", "--max-length", "24", "--batch-size", "8", "--max-steps", "4"]
+    train = ["-m", "budgetformer", "train", "--train", str(data), *options, "--device", "cpu", "--quiet", "--output"]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    meeting = ["--nnodes", "2", "--nproc-per-node", "1", "--master-addr", "127.0.0.1", "--master-port", port]
+    machines = [
+        subprocess.Popen(
+            [sys.executable, "-m", "torch.distributed.run", *meeting, "--node-rank", rank, *train, str(tmp_path / "a")],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        for rank in ("0", "1")
+    ]
+    try:
+        ends = [machine.communicate(timeout=300) for machine in machines]
+    finally:
+        for machine in machines:
+            machine.kill()
+    assert [machine.returncode for machine in machines] == [0, 0], [err[-2000:] for _, err in ends]
+    accelerate = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2"]
+    accelerate += ["--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"]
+    done = subprocess.run(
+        [*accelerate, *train, str(tmp_path / "b")], capture_output=True, text=True, timeout=300, env=environment
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    a, b = (load_file(tmp_path / name / "model.safetensors") for name in ("a", "b"))
+    assert set(a) == set(b)
+    for name, value in a.items():
+        torch.testing.assert_close(b[name], value, atol=1e-5, rtol=1e-4, msg=name)

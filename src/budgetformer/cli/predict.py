@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ..data.files import Reading
     from ..inference import Classifier, Prediction
 
-NAME = "predict"
+NAME, SCALE = "predict", "Scale"
 EXAMPLES = (
     "Examples:",
     "budgetformer predict runs/news 'Shares rose after the report.' --max-budget 0.5",
@@ -24,6 +24,9 @@ EXAMPLES = (
     "a jsonl row holds the record under 'input'; in csv and tsv its columns follow ours, and those with a name of ours "
     "are called input_NAME. A stopped run goes on with the same command and --resume. "
     "A text that begins with a dash comes after --.",
+    "budgetformer predict runs/news --input rows.parquet --output answers --engine ray --workers 8",
+    "--engine ray answers parquet or jsonl, a file or a folder of files, on Ray Data: --output is a folder of parts in "
+    "the order of the records. --resume answers the parts that are missing.",
 )
 
 
@@ -63,6 +66,33 @@ def run(
     encoding: o.Encoding = None,
     quoting: o.Quoting = None,
     delimiter: o.Delimiter = None,
+    engine: Annotated[
+        str,
+        typer.Option("--engine", metavar="here|ray", rich_help_panel=SCALE, help="ray: many processes or machines."),
+    ] = "here",
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            "--workers", metavar="N", rich_help_panel=SCALE, help="Each has a model. Default: as many as fit."
+        ),
+    ] = None,
+    cpus_per_worker: Annotated[
+        int | None,
+        typer.Option("--cpus-per-worker", metavar="N", rich_help_panel=SCALE, help="And as many threads. Default: 1."),
+    ] = None,
+    part_records: Annotated[
+        int | None,
+        typer.Option("--part-records", metavar="N", rich_help_panel=SCALE, help="Records in a part. Default: 8192."),
+    ] = None,
+    ray_address: Annotated[
+        str | None,
+        typer.Option(
+            "--ray-address",
+            metavar="HOST:PORT",
+            rich_help_panel=SCALE,
+            help="A cluster that is there. Default: one of this machine's own, for this command alone.",
+        ),
+    ] = None,
     budget: o.Budget = None,
     max_budget: o.MaxBudget = None,
     execution: o.Execution = "auto",
@@ -70,6 +100,12 @@ def run(
     device: o.Device = "auto",
 ) -> None:
     o.require_share(budget, max_budget)
+    if engine not in ("here", "ray"):
+        raise ValueError(f"--engine must be here or ray, got {engine!r}")
+    scale: dict[str, Any] = {"--workers": workers, "--cpus-per-worker": cpus_per_worker}
+    scale |= {"--part-records": part_records, "--ray-address": ray_address}
+    if engine == "here":
+        o.refuse(scale, "without --engine ray")
     to_file = output is not None and str(output) != "-"
     if input is None:
         from ..data.unicode import typed
@@ -81,7 +117,7 @@ def run(
         file_options |= {"--resume": resume, "--overwrite": overwrite, "--text-column": text_column}
         file_options |= {"--pair-column": pair_column, "--format": format, "--no-header": no_header}
         file_options |= {"--encoding": encoding, "--quoting": quoting, "--delimiter": delimiter}
-        o.refuse(file_options, "without --input")
+        o.refuse(file_options | {"--engine": engine == "ray"}, "without --input")
         _refuse_file_names(texts)
         if pair and len(pair) != len(texts):
             raise ValueError(f"--pair is given {len(pair)} times for {len(texts)} texts; each text has one")
@@ -96,6 +132,32 @@ def run(
 
     check_folder(folder)
     reading = o.reading_of(format=format, no_header=no_header, encoding=encoding, quoting=quoting, delimiter=delimiter)
+    if input is not None and engine == "ray":
+        from ..data.columns import Columns
+        from .scaled_prediction import ScaledJob, predict_on_ray
+
+        predict_on_ray(
+            ScaledJob(
+                folder=folder,
+                input=input,
+                output=output if to_file else None,
+                columns=Columns(text=tuple(text_column or ()), pair=pair_column, id=id_column),
+                reading=reading,
+                keep_columns=keep_columns,
+                resume=resume,
+                overwrite=overwrite,
+                budget=budget,
+                max_budget=max_budget,
+                precision=precision,
+                execution=execution,
+                device=device,
+                workers=workers,
+                cpus_per_worker=cpus_per_worker,
+                part_records=part_records,
+                ray_address=ray_address,
+            )
+        )
+        return
     if input is not None:
         _check_files(input, output if to_file else None, reading, resume=resume, overwrite=overwrite)
     from .models import effective_budgets, load_classifier
@@ -151,8 +213,9 @@ def _answer(
     *,
     as_json: bool,
 ) -> None:
+    from ..answering import answer_row
     from ..inference import Pair
-    from .predictions import answer_row, print_json
+    from .predictions import print_json
 
     takes_pairs = classifier.config.pair_column
     if takes_pairs and not pairs:

@@ -11,20 +11,20 @@ from typing import Any
 
 from tqdm import tqdm
 
+from ..answering import FIELDS, WINDOW, answered_rows
 from ..data.columns import Columns, resolve_columns
 from ..data.errors import DataError
 from ..data.files import Reading, column_names
-from ..data.records import Record, iter_records
-from ..inference import Classifier, Pair
+from ..data.identity import file_stamp
+from ..data.json_lines import json_line
+from ..data.records import iter_records
+from ..inference import Classifier
 from ..model_folder import model_identity
 from .outcome import Stopped
-from .predictions import FIELDS, answer_row, print_json, unanswered_row
-from .resumable import ResumableFile, file_identity
-from .rows import TableWriter, json_line, kind_of
+from .predictions import print_json
+from .resumable import ResumableFile
+from .rows import TableWriter, kind_of
 from .sources import check_pairs, remembered_columns
-
-WINDOW = 512
-"""Records that are read, sorted by length, answered and flushed together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ def predict_file(job: PredictionJob, classifier: Classifier, *, folder: Path, re
     kind = kind_of(job.output)
     carried = _carried(found) if job.keep_columns and kind != "jsonl" else {}
     settings = {
-        "input": file_identity(job.input),
+        "input": file_stamp(job.input),
         "model": model_identity(folder),
         "columns": [list(columns.text), columns.pair, columns.id],
         "reading": repr(job.reading),
@@ -103,20 +103,8 @@ def _rows(
     bar = tqdm(desc="Predicting", unit="text", initial=skip, disable=None, dynamic_ncols=True, leave=False)
     with bar:
         while window := list(itertools.islice(records, WINDOW)):
-            inputs = [r.text if r.pair is None else Pair(r.text, r.pair) for r in window if not r.problem]
-            answers = iter(classifier(inputs, **request))
-            for record in window:
-                number = record.row.cells.get(columns.id) if columns.id else record.row.number
-                if record.problem:
-                    row = unanswered_row(record.problem, id=number)
-                else:
-                    row = answer_row(next(answers), id=number)
-                yield row | _kept(record, job.keep_columns)
+            yield from answered_rows(window, classifier, columns, request=request, keep_columns=job.keep_columns)
             bar.update(len(window))
-
-
-def _kept(record: Record, wanted: bool) -> dict[str, Any]:
-    return {"input": record.row.cells} if wanted else {}
 
 
 def _carried(found: list[str]) -> dict[str, str]:

@@ -1,33 +1,11 @@
-"""The fields of an answer."""
+"""Answers on standard output."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any
 
-from ..inference import Prediction
-from .rows import json_line
-
-FIELDS = ("id", "label", "score", "scores", "heads", "macs", "truncated", "reason")
-
-
-def answer_row(answer: Prediction, *, id: Any) -> dict[str, Any]:
-    """What is written for one input."""
-    return {"id": id} | {name: getattr(answer, name) for name in FIELDS[1:]}
-
-
-def unanswered_row(reason: str, *, id: Any) -> dict[str, Any]:
-    """The row of a record whose text is none: no label, and why."""
-    return {
-        "id": id,
-        "label": None,
-        "score": None,
-        "scores": {},
-        "heads": [],
-        "macs": 0,
-        "truncated": False,
-        "reason": reason,
-    }
+from ..data.json_lines import json_line
 
 
 def print_json(row: dict[str, Any]) -> None:

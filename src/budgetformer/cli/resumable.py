@@ -128,9 +128,3 @@ class ResumableFile:
                 if line.endswith(b"\n") and marks % 2 == 0:
                     complete, records = position, records + 1
         return _End(position=complete, records=records)
-
-
-def file_identity(path: Path) -> dict[str, Any]:
-    """Size and time of the last change: what tells one input from another without reading it."""
-    status = path.stat()
-    return {"name": path.name, "bytes": status.st_size, "changed": status.st_mtime_ns}

@@ -12,26 +12,44 @@ from .opening import open_lines
 from .unicode import well_formed
 
 
-def records(path: Path, encoding: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Pairs of line number and object; a blank line is no record."""
-    with open_lines(path, encoding) as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                value = json.loads(line, object_pairs_hook=_unique)
-            except json.JSONDecodeError as problem:
-                raise DataError(
-                    f"{path}: line {number} is not JSON ({problem.msg} at character {problem.pos}); "
-                    "jsonl holds one JSON object on each line"
-                ) from problem
-            except (ValueError, RecursionError) as problem:
-                raise DataError(f"{path}: line {number} cannot be read ({problem})") from problem
-            if not isinstance(value, dict):
-                raise DataError(
-                    f"{path}: line {number} is a JSON {_kind(value)}, not an object; jsonl has one object on each line"
-                )
-            yield number, _repaired(value) if "\\u" in line else value
+def records(path: Path, encoding: str, *, start_at: int = 0, line: int = 1) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Pairs of line number and object; a blank line is no record. ``line`` begins at the byte ``start_at``."""
+    with open_lines(path, encoding, start_at=start_at) as lines:
+        yield from _objects(path, enumerate(lines, start=line))
+
+
+def starts(path: Path, encoding: str) -> Iterator[tuple[int, int]]:
+    """Line number and first byte of every record, for a file that ``not_in_pieces`` has nothing against.
+
+    Nothing is parsed, so that what is no JSON object has its place too.
+    """
+    position = 0
+    with open(path, "rb") as file:
+        for number, line in enumerate(file, start=1):
+            first = line.lstrip()[:1]
+            if first == b"{" or line.decode(encoding, errors="replace").lstrip("\ufeff" if number == 1 else "").strip():
+                yield number, position
+            position += len(line)
+
+
+def _objects(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, dict[str, Any]]]:
+    for number, line in lines:
+        if not line.strip():
+            continue
+        try:
+            value = json.loads(line, object_pairs_hook=_unique)
+        except json.JSONDecodeError as problem:
+            raise DataError(
+                f"{path}: line {number} is not JSON ({problem.msg} at character {problem.pos}); "
+                "jsonl holds one JSON object on each line"
+            ) from problem
+        except (ValueError, RecursionError) as problem:
+            raise DataError(f"{path}: line {number} cannot be read ({problem})") from problem
+        if not isinstance(value, dict):
+            raise DataError(
+                f"{path}: line {number} is a JSON {_kind(value)}, not an object; jsonl has one object on each line"
+            )
+        yield number, _repaired(value) if "\\u" in line else value
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

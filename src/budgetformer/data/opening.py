@@ -77,20 +77,35 @@ def refuse_foreign_content(path: Path, kind: str) -> None:
 
 
 @contextmanager
-def open_lines(path: Path, encoding: str) -> Iterator[Iterator[str]]:
+def open_lines(path: Path, encoding: str, *, start_at: int = 0) -> Iterator[Iterator[str]]:
     """The lines of a text file, line ends included, without the Unicode mark at its start.
 
     Lines end where the file's first line ends: at LF (CR LF included), or at CR in a file without any LF.
+    ``start_at`` is the byte at which a line begins, in a file that ``not_in_pieces`` has nothing against.
     """
     with _binary(path) as file:
         with _named_problems(path):
             start = file.read(_CHUNK)
         mark, encoding = _mark(start, encoding)
-        file.seek(len(mark))
+        file.seek(max(len(mark), start_at))
         _refuse_wide(path, start[len(mark) :], encoding)
         newline = _newline(start[len(mark) :], encoding)
         with io.TextIOWrapper(file, encoding=encoding, newline=newline) as text:
             yield _decoded(path, text, encoding)
+
+
+def not_in_pieces(path: Path, encoding: str) -> str | None:
+    """Why no line of a text file can be read without all lines before it; None when each can."""
+    if path.suffix.lower() == ".gz":
+        return "it is compressed as a whole; gunzip it first"
+    with _binary(path) as file, _named_problems(path):
+        start = file.read(_CHUNK)
+    mark, encoding = _mark(start, encoding)
+    if "\n".encode(encoding) != b"\n":
+        return f"it is written in {encoding}; save it as UTF-8 first"
+    if _newline(start[len(mark) :], encoding) != "\n":
+        return "its lines end with CR alone; write them with LF first"
+    return None
 
 
 def _decoded(path: Path, text: io.TextIOWrapper, encoding: str) -> Iterator[str]:

@@ -26,15 +26,38 @@ def names(path: Path) -> list[str]:
     return found
 
 
-def records(path: Path, only: Sequence[str] | None = None) -> Iterator[dict[str, Any]]:
-    """The records by column name, with those columns of ``only`` that the file has (None: all)."""
+def count(path: Path) -> int:
+    """The number of records, by the file's own account."""
+    try:
+        return pq.read_metadata(path).num_rows
+    except (pa.ArrowException, OSError) as problem:
+        raise DataError(f"{path}: the parquet file is damaged ({first_line(problem)})") from problem
+
+
+def records(path: Path, only: Sequence[str] | None = None, *, start_at: int = 0) -> Iterator[dict[str, Any]]:
+    """The records by column name, with those columns of ``only`` that the file has (None: all).
+
+    ``start_at`` records are left out; row groups in which all are left out are not read.
+    """
     found = names(path)
     wanted = None if only is None else [name for name in found if name in only]
     try:
         with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=_ROWS, columns=wanted):
-                if batch.num_columns == 0:
-                    yield from ({} for _ in range(batch.num_rows))
-                yield from batch.to_pylist()
+            groups, skip = _groups_from(file.metadata, start_at)
+            for batch in file.iter_batches(batch_size=_ROWS, columns=wanted, row_groups=groups):
+                left_out = min(skip, batch.num_rows)
+                batch, skip = batch.slice(left_out), skip - left_out
+                yield from batch.to_pylist() if batch.num_columns else ({} for _ in range(batch.num_rows))
     except (pa.ArrowException, OSError) as problem:
         raise DataError(f"{path}: the parquet file is damaged ({first_line(problem)})") from problem
+
+
+def _groups_from(metadata: pq.FileMetaData, start_at: int) -> tuple[list[int], int]:
+    """The row groups from the one that holds record ``start_at`` on, and how many records of it come before that."""
+    groups = range(metadata.num_row_groups)
+    for group in groups:
+        rows = metadata.row_group(group).num_rows
+        if start_at < rows:
+            return list(groups[group:]), start_at
+        start_at -= rows
+    return [], 0

@@ -76,7 +76,7 @@ def shared_heads(kept_BH: np.ndarray, *, apart: bool = False) -> list[list[int]]
     else:
         changes = ((kept_BH[:, 1:] != kept_BH[:, :-1]).any(axis=0).nonzero()[0] + 1).tolist()
         found = [list(range(first, end)) for first, end in pairwise([0, *changes, kept_BH.shape[1]])]
-    chosen_H: np.ndarray = kept_BH.any(axis=0)
+    chosen_H = np.asarray(kept_BH.any(axis=0))
     return [heads for heads in found if chosen_H[heads[0]]]
 
 
