@@ -30,14 +30,14 @@ ROWS = [("a " + text, label) for text, label in sentences(60, labels=list(WORDS)
 
 @torch.no_grad()
 def close(folder: Path, never: dict[int, list[int]], *, least: float = 0.4) -> Path:
-    """Make the model of a folder choose neither of these heads, whatever the text, unless it asks for nearly all."""
+    """Make the model of a folder choose none of these heads at its own budgets, all ``least``, whatever the text."""
     model = BudgetFormerForSequenceClassification.from_pretrained(folder)
     for index, layer in enumerate(budgeted_layers(model)):
         for head in never[index]:
             layer.relevance_net.weight[head] = 0.0
-            layer.relevance_net.bias[head] = -60.0
+            layer.relevance_net.bias[head] = -1000.0
         last = layer.budget_net[-1]
-        last.weight.mul_(0.02)
+        last.weight.zero_()
         last.bias.fill_(torch.logit(torch.tensor(least)).item())
     model.save_pretrained(folder)
     return folder
@@ -45,7 +45,7 @@ def close(folder: Path, never: dict[int, list[int]], *, least: float = 0.4) -> P
 
 @pytest.fixture(scope="module", params=["straight_through", "soft"])
 def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model whose texts choose about 2 of 4 heads, and in layer 0 never head 1, in layer 1 never 0 or 3."""
+    """A model whose texts choose 2 of 4 heads, and in layer 0 never head 1, in layer 1 never 0 or 3."""
     made = make_folder(tmp_path_factory.mktemp("model") / "whole", selection=request.param)
     return close(made, {0: [1], 1: [0, 3]}, least=0.55)
 
@@ -205,7 +205,8 @@ def test_a_classifier_is_budgeted_and_pruned_in_one_run(tmp_path: Path) -> None:
     assert sum(t.numel() for t in whole.values()) == result.pruning["parameters"][0]
     for wrong in ({"budgeted": False}, {"head_choice": "random"}):
         with pytest.raises(ValueError, match="prune_unused needs heads that are chosen by what a text is"):
-            budget_classifier(source, train=data, output=tmp_path / "no", prune_unused=True, config=wrong, **fast)
+            asked = fast | {"gate_learning_rate": None, "config": wrong}
+            budget_classifier(source, train=data, output=tmp_path / "no", prune_unused=True, **asked)
 
 
 def test_zero_shot_drops_what_the_ranking_leaves_out(tmp_path: Path) -> None:
@@ -236,7 +237,7 @@ def test_what_cannot_be_pruned_is_refused_and_nothing_is_written(folder: Path, d
         (tmp_path / "nowhere", {"data": data}, "does not exist"),
         (folder, {"data": asked}, "texts"),
         (folder, {"data": tmp_path / "no.csv"}, "no such file"),
-        (folder, {"data": empty}, "no rows"),
+        (folder, {"data": empty}, "no record"),
         (folder, {"data": data, "held_out": tmp_path / "no.csv"}, "no such file of held-out rows"),
         (folder, {"data": data, "held_out": wrong}, "nobody"),
         (folder, {"data": data, "held_out": none}, "no labelled rows"),
