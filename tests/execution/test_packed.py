@@ -7,10 +7,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch._subclasses import FakeTensorMode
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from budgetformer.execution import HeadWeights, TokenLayout, packed, reference
+from budgetformer.execution.runs import Run
+from budgetformer.execution.weights import take
 
 
 def make_weights(
@@ -235,3 +238,31 @@ def test_no_weight_is_copied() -> None:
     with torch.inference_mode(), Watch():
         packed.attend(torch.randn(12, 32), layout, weights, kept, gates)
     assert seen == own
+
+
+def test_heads_that_are_no_neighbours_are_taken_where_the_weights_are() -> None:
+    """Fake tensors have a GPU's device on any machine, and refuse operands of two devices as a GPU does."""
+    run = Run(heads=[0, 2], index_t=None, groups=[])
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        weight = torch.empty(12, 5, device="cuda")
+        assert take(weight, run.part(3), 4).shape == (6, 5)
+        assert take(weight, run.part(1), 12).device.type == "cuda"
+        assert take(torch.empty(5, 12, device="cuda"), run.part(3), 4, dim=1).shape == (5, 6)
+
+
+@pytest.mark.parametrize("lengths", [[5, 5, 5, 5], [9, 3, 0, 9]])
+def test_every_device_gives_the_reference_and_always_the_same_bits(device: torch.device, lengths: list[int]) -> None:
+    kept = torch.tensor([[1, 0, 1, 0], [1, 1, 0, 0], [0, 1, 1, 1], [1, 0, 0, 1]]).repeat(8, 1).bool()
+    mask, weights = right_padded(lengths * 8, 9), make_weights(width=16, heads=4)
+    names = ("qkv_weight", "qkv_bias", "output_weight", "output_bias")
+    there = HeadWeights(num_heads=4, **{name: getattr(weights, name).to(device) for name in names})
+    x = torch.randn(*mask.shape, 16, generator=torch.Generator().manual_seed(0))
+    with torch.inference_mode():
+        slow, _ = reference.attend(x, TokenLayout(mask), weights, kept, kept.float())
+        for rows in (slice(0, 1), slice(None)):  # one input alone takes heads that are no neighbours together
+            layout = TokenLayout(mask[rows].to(device), packed=True)
+            given = layout.pack(x[rows].to(device)), layout, there, kept[rows].to(device), kept[rows].float().to(device)
+            fast = [packed.attend(*given)[0] for _ in range(5)]
+            assert all(torch.equal(again, fast[0]) for again in fast)
+            truth = TokenLayout(mask[rows], packed=True).pack(slow[rows])
+            torch.testing.assert_close(fast[0].cpu(), truth, rtol=0, atol=1e-3 if device.type == "cuda" else 1e-5)

@@ -1,7 +1,7 @@
 """Which tokens belong to which (head, input) pair: index arithmetic, nothing else.
 
 A *pair row* is one token of one pair. Projections want the pair rows head by head, attention wants those of pairs of
-equal length next to each other, with the heads of one input together; this file knows both orders.
+equal length next to each other; this file knows both orders.
 
 Legend: B inputs, H heads, T real tokens of the batch, P pair rows, t tokens of the inputs that chose a head.
 """

@@ -14,9 +14,10 @@ from torch import Tensor
 from torch.nn import functional as F
 
 AT_ONCE = 2**18
-"""Most numbers (pair rows times width) that are gathered for all heads at once, and added back at once.
+"""Most numbers (pair rows times width) that are gathered for all heads at once, and on a CPU added back at once.
 
-More would leave the processor's cache, and are taken head by head.
+More would leave the processor's cache, and are taken head by head. A GPU adds rows of one token in the order of their
+arrival, so that there they are always added head by head: the same batch gives the same bits.
 """
 
 
@@ -110,7 +111,7 @@ class HeadWeights:
                 total_TD, dtype = share_TD.to(wide), share_TD.dtype
                 continue
             total_TD = self._bias_alone(like_TD, wide) if total_TD is None else total_TD
-            at_once = len(part.heads) * like_TD.shape[-1] <= AT_ONCE
+            at_once = not like_TD.is_cuda and len(part.heads) * like_TD.shape[-1] <= AT_ONCE
             shares = []
             for heads_td, index_t, columns in part.split(part.heads):
                 share_tD = F.linear(heads_td, take(self.output_weight, columns, self.num_heads, dim=1))
@@ -142,7 +143,7 @@ def project_each(weights: Any, tokens: Any, index_P: Tensor, sizes_H: list[int],
 def take(tensor: Tensor, part: slice | Tensor, heads: int, *, dim: int = 0) -> Tensor:
     """A part of a dimension that lies head by head: a view for a slice of it, a copy for an index of heads."""
     if isinstance(part, Tensor):
-        return tensor.unflatten(dim, (heads, -1)).index_select(dim, part).flatten(dim, dim + 1)
+        return tensor.unflatten(dim, (heads, -1)).index_select(dim, part.to(tensor.device)).flatten(dim, dim + 1)
     return tensor.narrow(dim, part.start, part.stop - part.start)
 
 
