@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from transformers import pipeline
 
 from budgetformer import BudgetFormerConfig, BudgetFormerForSequenceClassification, Classifier
 from budgetformer.agreement import agreement
+from budgetformer.bench import bench
 from budgetformer.bench.candidates import BenchSettings, ours
 from budgetformer.evaluation import evaluate
 from budgetformer.explaining import explain
@@ -125,6 +127,19 @@ def test_a_bench_measures_the_default_beside_the_own_budgets(classifier: Classif
     found = {c.name: c for c in ours({"float32": classifier}, BenchSettings(against=()))}
     assert heads(found["default budget 0.5"].answer(TEXTS)) == {HALF}
     assert len(heads(found["own budgets"].answer(TEXTS))) > 3
+
+
+def test_a_bench_holds_own_and_default_budgets_against_the_reference_asked_alike(folder: Path, tmp_path: Path) -> None:
+    copied = Path(shutil.copytree(folder, tmp_path / "model"))
+    config = json.loads((copied / "config.json").read_text(encoding="utf-8"))
+    (copied / "config.json").write_text(json.dumps(config | {"default_budget": 0.125}), encoding="utf-8")
+    one = Classifier.from_pretrained(copied, device="cpu")
+    labels = [[answer.label for answer in one(TEXTS, **ask)] for ask in ({}, {"max_budget": 1.0})]
+    assert labels[0] != labels[1]
+    settings = BenchSettings(against=("dense",), heads=(8,), rounds=1, warmup=1, latency_texts=0)
+    rows = {row.name: row.labels_equal for row in bench({"float32": one}, TEXTS, settings).rows}
+    assert len(rows) == 4
+    assert set(rows.values()) == {1.0}, rows
 
 
 @pytest.mark.parametrize("value", [0, -0.5, 1.5, float("nan"), True, "0.5"])

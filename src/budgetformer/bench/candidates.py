@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +56,10 @@ class BenchSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """One contestant; ``macs`` per text for a peer, which does not report them."""
+    """One contestant; ``macs`` per text for a peer, which does not report them.
+
+    ``request``: in words, what it is asked for, in any format and execution; empty for a peer.
+    """
 
     name: str
     precision: str
@@ -64,19 +67,18 @@ class Candidate:
     kind: str = "ours"
     asked: int | None = None
     macs: float | None = None
+    request: str = ""
 
 
 def ours(classifiers: Mapping[str, Classifier], settings: BenchSettings) -> list[Candidate]:
     """The model in each format, at its own budgets and at every number of heads, and its reference."""
     found = []
     for precision in settings.precisions or classifiers:
-        suffix = "" if precision == "float32" else f", {precision}"
-        found += _at_every_number(classifiers[precision], precision, settings, suffix=suffix)
-    exact = classifiers.get("float32")
-    if "dense" in settings.against and exact is not None:
-        ask = {"policy": settings.policy} if exact.config.budgeted else {}
-        answer = _answer(_by_reference(exact), ask)
-        found.append(Candidate(name=REFERENCE, precision="float32", answer=answer, kind="reference"))
+        found += _at_every_number(classifiers[precision], precision, settings)
+    if "dense" in settings.against:
+        unasked = [c for c in definitions(classifiers, settings) if c.asked is None]
+        # The last one is what a call without a budget gets: the default budget where there is one.
+        found += [replace(c, name=REFERENCE, kind="reference") for c in unasked[-1:]]
     return found
 
 
@@ -86,26 +88,27 @@ def definitions(classifiers: Mapping[str, Classifier], settings: BenchSettings) 
     return [] if exact is None else _at_every_number(_by_reference(exact), "float32", settings)
 
 
-def _at_every_number(
-    classifier: Classifier, precision: str, settings: BenchSettings, *, suffix: str = ""
-) -> list[Candidate]:
-    """One model at its own budgets and at every number of heads."""
+def _at_every_number(classifier: Classifier, precision: str, settings: BenchSettings) -> list[Candidate]:
+    """One model at its own budgets, at its default budget and at every number of heads."""
+    suffix = "" if precision == "float32" else f", {precision}"
     all_heads = classifier.config.num_attention_heads
     asks: dict[str, tuple[int | None, dict[str, Any]]] = {}
     if classifier.config.budgeted:
         default = classifier.config.default_budget
         own = {} if default is None else {"max_budget": 1.0}
-        asks[f"own budgets{suffix}"] = None, {"policy": settings.policy} | own
+        asks["own budgets"] = None, {"policy": settings.policy} | own
         if default is not None:
-            asks[f"default budget {default:.3g}{suffix}"] = None, {"policy": settings.policy}
+            asks[f"default budget {default:.3g}"] = None, {"policy": settings.policy}
         for k in possible_heads(classifier) if settings.heads is None else settings.heads:
             ask = {"budget": k / all_heads, "policy": settings.policy}
-            asks[f"{k} of {all_heads} heads{suffix}"] = k, ask
+            asks[f"{k} of {all_heads} heads"] = k, ask
     else:
-        asks[f"full attention{suffix}"] = None, {}
+        asks["full attention"] = None, {}
     return [
-        Candidate(name=name, precision=precision, answer=_answer(classifier, ask), asked=asked)
-        for name, (asked, ask) in asks.items()
+        Candidate(
+            name=request + suffix, precision=precision, answer=_answer(classifier, ask), asked=asked, request=request
+        )
+        for request, (asked, ask) in asks.items()
     ]
 
 

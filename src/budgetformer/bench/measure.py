@@ -33,7 +33,7 @@ class BenchRow:
     ``seconds`` of all texts, by round. ``macs``: multiply-adds executed per text, padding included where it is
     computed. ``speed``: times as fast as the first peer (median and quartiles of the rounds), None without peers.
     ``peak_share``: of the machine's product speed in the same format, the median over the rounds. ``labels_equal``:
-    share of the texts with the label that the float32 reference gives at the same number of heads: what the definition
+    share of the texts with the label that the float32 reference gives when it is asked the same: what the definition
     says, None without a float32 model that can be asked. ``memory``: peak bytes of the process above the start.
     Seconds of texts sent alone: ``p50``, ``p95``.
     """
@@ -129,12 +129,12 @@ def bench(
                 progress=partial(tell, ALONE),
             )
     peak_rounds = {p: tuple(job.macs / s for s in timings[_peak(p)].seconds) for p, job in peaks.items()}
-    truths = {c.asked: c.answer(inputs) for c in definitions(classifiers, settings)}
+    truths = {c.request: c.answer(inputs) for c in definitions(classifiers, settings)}
     baseline = timings[others[0].name] if others else None
     rows = []
     for c in candidates:
         row = _row(c, answers[c.name], timings[c.name], baseline, len(inputs), peak_rounds[c.precision])
-        truth = truths.get(c.asked) if c.kind != "peer" else None
+        truth = truths.get(c.request)
         equal = None if truth is None else _share_equal(answers[c.name], truth)
         times = alone.get(c.name)
         rows.append(
