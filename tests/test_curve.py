@@ -68,6 +68,19 @@ def test_fewer_heads_than_a_model_keeps_at_least_are_not_asked_for(tmp_path: Pat
     assert [p.asked for p in measure_curve(classifier, rows, random=False).learned] == [3, 4]
 
 
+def test_layers_that_lost_heads_have_a_curve_too(tmp_path: Path, rows: datasets.Dataset) -> None:
+    classifier = Classifier.from_pretrained(make_folder(tmp_path / "m", min_heads=0), device="cpu")
+    classifier.model.prune_heads({0: [1], 1: [0, 1, 2]})
+    curve = measure_curve(classifier, rows, random=False)
+    assert [p.asked for p in curve.learned] == [1, 2, 3]
+    assert curve.learned[-1].figures["mean_heads"] == 2.0
+    assert curve.learned[-1].figures["macs"] == curve.own.figures["macs_dense"]
+    classifier.model.prune_heads({0: [0, 2, 3], 1: [3]})
+    none = measure_curve(classifier, rows, random=False)
+    assert [p.figures["mean_heads"] for p in (none.own, *none.learned)] == [0.0, 0.0]
+    assert smallest_budget(none, target=0.0).drop == 0.0
+
+
 def test_full_attention_has_no_curve(tmp_path: Path, rows: datasets.Dataset) -> None:
     classifier = Classifier.from_pretrained(make_folder(tmp_path, budgeted=False), device="cpu")
     with pytest.raises(ValueError, match="has no curve of budgets"):

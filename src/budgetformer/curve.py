@@ -153,9 +153,10 @@ def require_budgets(classifier: Classifier) -> None:
 
 
 def possible_heads(classifier: Classifier) -> range:
-    """The numbers of heads that a budget can ask for: at least ``min_heads``, and no more than a layer has."""
+    """The numbers of heads that a budget can ask for: at least ``min_heads``, and no more than a layer has, but 1."""
     config = classifier.config
-    return range(max(1, config.min_heads), max(config.heads_per_layer, default=config.num_attention_heads) + 1)
+    most = max(config.heads_per_layer, default=config.num_attention_heads)
+    return range(max(1, config.min_heads), max(1, most) + 1)
 
 
 def check_target(target: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from budgetformer.data.columns import Columns
 from budgetformer.evaluation import evaluate
 from budgetformer.exporting import measure_head_sets
 from budgetformer.exporting.hub_folder import export_hub
+from budgetformer.model_folder import CURVE_PICTURE
 from budgetformer.reporting.explained import page, png, tokens_shown
 
 from ..cli.commands import texts, write_csv
@@ -166,6 +168,29 @@ def test_evaluation_and_exports(folder: Path, data: Path, tmp_path: Path) -> Non
     export = export_hub(tmp_path / "out", tmp_path / "hub")
     assert export.inputs > 0
     assert json.loads((tmp_path / "hub" / "config.json").read_text())["kept_heads"] == classifier.config.kept_heads
+
+
+def test_a_default_budget_is_what_is_counted_and_the_picture_of_the_curve_stays(
+    folder: Path, data: Path, tmp_path: Path
+) -> None:
+    """A call without a budget gets the default, here one head of four; the card shows a curve of before."""
+    whole = Path(shutil.copytree(folder, tmp_path / "whole"))
+    config = json.loads((whole / "config.json").read_text(encoding="utf-8"))
+    (whole / "config.json").write_text(json.dumps(config | {"default_budget": 0.25}), encoding="utf-8")
+    (whole / CURVE_PICTURE).write_bytes(b"a picture")
+    (whole / "README.md").write_text(f"# A model\n\n![the curve]({CURVE_PICTURE})\n", encoding="utf-8")
+    done = prune_unused(whole, data=data, output=tmp_path / "out")
+    before, after = (Classifier.from_pretrained(place, device="cpu") for place in (whole, tmp_path / "out"))
+    assert after.config.default_budget == 0.25
+    lines = [text for text, _ in ROWS]
+    for ours, theirs in zip(after(lines, details=True), before(lines, details=True), strict=True):
+        assert ours.heads == [1, 1]
+        assert np.array_equal(ours.kept, theirs.kept)
+    assert done.pruning.budget == 0.25
+    card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
+    assert "at the default budget of 0.25" in card
+    assert "Every other figure in this card was measured before that." in card
+    assert (tmp_path / "out" / CURVE_PICTURE).read_bytes() == b"a picture"
 
 
 @pytest.mark.parametrize("family", ["bert", "modernbert", "distilbert"])

@@ -36,9 +36,11 @@ def print_pruning(pruning: Mapping[str, Any]) -> None:
     if before == after:
         print(f"heads: each of the {before} was chosen by some of the {rows:,} rows, so none was dropped")
         return
+    budget = pruning["budget"]
+    asked = "" if budget is None else f" at the default budget {budget:.7g}"
     left = ", ".join(map(str, pruning["heads_by_layer"]))
     print(
-        f"heads: {before - after} of {before} were chosen by none of the {rows:,} rows and are dropped; left by layer: "
+        f"heads: {before - after} of {before} were chosen by none of the {rows:,} rows{asked} and are dropped; left by layer: "
         f"{left}"
     )
     print(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,8 +45,12 @@ def write_folder(
     card: str | None = None,
     unread: dict[str, Tensor],
     texts: Mapping[str, str] | None = None,
+    copies: Iterable[Path] = (),
 ) -> None:
-    """Write model, tokenizer, card, unread tensors and ``texts`` by file name; complete, it gets its name."""
+    """Write model, tokenizer, card, unread tensors, ``texts`` by file name and ``copies`` of files.
+
+    The folder has its name when it is complete.
+    """
     output.parent.mkdir(parents=True, exist_ok=True)
     aside = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=output.parent))
     try:
@@ -57,6 +61,8 @@ def write_folder(
                 tokenizer.save_pretrained(aside)
         for name, text in {**({} if card is None else {"README.md": card}), **(texts or {})}.items():
             (aside / name).write_text(text, encoding="utf-8")
+        for file in copies:
+            shutil.copyfile(file, aside / file.name)
         if unread:
             save_file({name: tensor.contiguous() for name, tensor in unread.items()}, aside / UNREAD)
         for file in aside.glob("*.safetensors"):

@@ -52,7 +52,8 @@ class HeldOut:
 class Pruning:
     """What was dropped.
 
-    ``rows`` were counted; ``used_LH`` of them chose each head. ``heads``, ``parameters``: before and after.
+    ``rows`` were counted; ``used_LH`` of them chose each head at the default budget ``budget``, or at their own budgets
+    where the model has none. ``heads``, ``parameters``: before and after.
     ``heads_by_layer``: what is left. ``checked``: rows of the counted ones that were answered again, and
     ``checked_same`` the share of these that chose the same heads as before; rounding can change what hangs on a hair.
     """
@@ -65,10 +66,11 @@ class Pruning:
     checked: int
     checked_same: float
     held_out: HeldOut | None = None
+    budget: float | None = None
 
     def describe(self) -> dict[str, Any]:
         """For ``training.json`` and the model card."""
-        fields = {name: getattr(self, name) for name in ("rows", "heads", "heads_by_layer", "parameters")}
+        fields = {name: getattr(self, name) for name in ("rows", "budget", "heads", "heads_by_layer", "parameters")}
         fields |= {"checked": self.checked, "checked_same": self.checked_same}
         return fields | {"held_out": None if self.held_out is None else asdict(self.held_out)}
 
@@ -81,9 +83,10 @@ def drop_unused(
     labels: Sequence[int] = (),
     progress: Callable[[int], None] | None = None,
 ) -> Pruning:
-    """Drop the heads of ``model`` that no ``counted`` row chooses with its own budget; in place, in evaluation.
+    """Drop the heads of ``model`` that no ``counted`` row chooses; in place, in evaluation.
 
-    On these rows the choice of heads and the answers stay as they are. Other rows may have wanted a head that is gone
+    What counts is what a call without a budget does: the default budget, or each row's own where there is none. There,
+    on these rows the choice of heads and the answers stay as they are. Other rows may have wanted a head that is gone
     and take their next best: ``held_out`` rows with ``labels`` say how often. Raises ValueError for a model that
     chooses no heads, and when there is no row.
     """
@@ -125,6 +128,7 @@ def drop_unused(
         checked=checked,
         checked_same=first.same_heads(again),
         held_out=found,
+        budget=config.default_budget,
     )
 
 

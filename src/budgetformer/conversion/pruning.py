@@ -20,7 +20,7 @@ from ..data.labels import encode_labels, model_markers
 from ..data.loading import load
 from ..data.registry import SOURCES, is_named, load_named
 from ..inference import Classifier
-from ..model_folder import RECORD, check_folder
+from ..model_folder import CURVE_PICTURE, RECORD, check_folder
 from ..reporting.card import pruning_lines
 from .folder import UNREAD, check_output, write_folder
 from .head_use import WINDOW, Pruning, drop_unused
@@ -46,10 +46,11 @@ def prune_unused(
     device: str = "auto",
     progress: Callable[[int], None] | None = None,
 ) -> PrunedFolder:
-    """Write ``folder`` anew without the heads that no row of ``data`` chooses with its own budget.
+    """Write ``folder`` anew without the heads that no row of ``data`` chooses in a call that names no budget.
 
-    On these rows the choice of heads and the answers stay as they are; other texts may have wanted a head that is gone
-    and take their next best one. Budgets stay shares of the heads of before; a budget of 1 keeps all that are left.
+    That is with its own budget, or with the folder's default one. On these rows the choice of heads and the answers
+    stay as they are then; other texts and other budgets may have wanted a head that is gone and take their next best
+    one. Budgets stay shares of the heads of before; a budget of 1 keeps all that are left.
 
     Args:
         folder: a BudgetFormer classifier.
@@ -92,7 +93,8 @@ def prune_unused(
     unread = load_file(folder / UNREAD) if (folder / UNREAD).is_file() else {}
     classifier.tokenizer.model_max_length = config.text_limit
     model.to("cpu")
-    write_folder(target, model=model, tokenizer=classifier.tokenizer, texts=texts, unread=unread)
+    pictures = [file for file in [folder / CURVE_PICTURE] if file.is_file()]  # the card shows it
+    write_folder(target, model=model, tokenizer=classifier.tokenizer, texts=texts, unread=unread, copies=pictures)
     sizes = (_weights(folder), _weights(target))
     return PrunedFolder(output=Path(output), config=config, pruning=pruning, bytes=sizes)
 
@@ -153,7 +155,8 @@ def _windows(rows: datasets.Dataset, encoder: TextEncoder) -> Iterator[Encoded]:
 def _card(folder: Path, pruning: Pruning) -> str:
     card = folder / "README.md"
     text = card.read_text(encoding="utf-8") if card.is_file() else "# A BudgetFormer text classifier\n"
-    return text.rstrip("\n") + "\n\n" + "\n".join(pruning_lines(pruning.describe())).rstrip("\n") + "\n"
+    lines = [*pruning_lines(pruning.describe()), "Every other figure in this card was measured before that.", ""]
+    return text.rstrip("\n") + "\n\n" + "\n".join(lines)
 
 
 def _weights(folder: Path) -> int:

@@ -124,11 +124,12 @@ def pruning_lines(pruning: Mapping[str, Any]) -> list[str]:
     """Markdown about heads that were dropped for good, from ``training.json``."""
     before, after = pruning["heads"]
     left = ", ".join(map(str, pruning["heads_by_layer"]))
-    sizes = pruning["parameters"]
+    sizes, budget = pruning["parameters"], pruning.get("budget")
+    asked = "" if budget is None else f", at the default budget of {budget:.7g},"
     lines = [
         "## Heads dropped for good",
         "",
-        f"{before - after} of {before} heads were never chosen on {pruning['rows']:,} rows and are not in this model. "
+        f"{before - after} of {before} heads were never chosen on {pruning['rows']:,} rows{asked} and are not in this model. "
         f"Left by layer, from layer 0: {left}. Parameters: {sizes[1]:,}, before {sizes[0]:,}. A budget is a share of "
         "the heads of before, of which a layer keeps at most those that it has.",
         "",
