@@ -71,6 +71,12 @@ class Comparison:
 
     def __init__(self, given: argparse.Namespace) -> None:
         self.given = given
+        source = load_source(str(given.encoder))
+        self.all_heads = int(target_fields(source)["num_attention_heads"])
+        for option, numbers in (("--heads", given.heads), ("--zero-shot", given.zero_shot)):
+            if max(numbers, default=0) > self.all_heads:
+                most = f"at most {self.all_heads}, the heads that a layer of the encoder has"
+                raise ValueError(f"{option} must be {most}, got {max(numbers)}")
         part = DataPart(
             name=given.data,
             train_rows=given.train_rows,
@@ -79,7 +85,6 @@ class Comparison:
             validation_on_test=False,
         )
         self.drawn = draw(part, work=given.work, data_folder=None)
-        source = load_source(str(given.encoder))
         shared = {"seed": given.seed, "max_length": given.max_length, "learning_rate": given.learning_rate}
         shared |= {"batch_size": given.batch_size, "eval_steps": given.eval_steps, "device": "cpu"}
         self.told = Told(
@@ -93,7 +98,6 @@ class Comparison:
             "name": given.encoder_name or source.place.title,
             "sha256": None if weights is None else hashlib.sha256(weights.read_bytes()).hexdigest(),
         }
-        self.all_heads = int(target_fields(source)["num_attention_heads"])
         self.warm, self.warm_config, self.bias = split_options(given.set)
         settings_of(self.told, epochs=1, options=self.warm, config=self.warm_config)  # refused now, not hours later
         rows = asdict(part)

@@ -27,7 +27,7 @@ from budgetformer.training.checkpoints import newest_checkpoint
 from budgetformer.training.start import Start
 from budgetformer.training.trainer import is_of_gates
 from budgetformer_paper.rows import Drawn
-from budgetformer_paper.run import drop_checkpoints, is_trained
+from budgetformer_paper.trained import drop_checkpoints, is_trained
 
 RANKING_ROWS = 256
 """Training rows on which the importance of heads is measured, as in a warm start."""

@@ -129,6 +129,8 @@ def test_a_stopped_comparison_goes_on_and_writes_every_row_once(tmp_path: Path) 
         (["--set", "s_maximum=0.3"], "--set s_maximum=0.3: give NAME=VALUE"),
         (["--set", "s_min=0.9"], "s_max must be above 0 and at least s_min (0.9)"),
         (["--set", "gate_learning_rate=0"], "gate_learning_rate must be above 0, got 0"),
+        (["--heads", "1", "13"], "--heads must be at most 12, the heads that a layer of the encoder has, got 13"),
+        (["--zero-shot", "24"], "--zero-shot must be at most 12, the heads that a layer of the encoder has, got 24"),
         (["--train-rows", "0"], "must be at least 1, got 0"),
         ([], "imdb: there is no such folder"),
     ],

@@ -56,7 +56,7 @@ def share(field: str, value: float | Tensor, like_B: Tensor) -> Tensor:
         raise ValueError(
             f"{field} must be one number or one per input ({len(like_B)}), got shape {list(share_B.shape)}"
         )
-    if not (0 < value <= 1 if isinstance(value, int | float) else bool(((share_B > 0) & (share_B <= 1)).all())):
+    if not bool(((share_B > 0) & (share_B <= 1)).all()):
         raise ValueError(f"{field} must lie in (0, 1], got {value}")
     return share_B.expand(like_B.shape)
 

@@ -213,7 +213,8 @@ def test_a_classifier_is_budgeted_and_pruned_in_one_run(tmp_path: Path) -> None:
     source = write_source(tmp_path / "source", "bert")
     data = write_csv(tmp_path / "train.csv", texts(60))
     fast: dict[str, Any] = {"device": "cpu", "quiet": True, "batch_size": 16, "gate_learning_rate": 5e-2}
-    result = budget_classifier(source, train=data, output=tmp_path / "out", prune_unused=True, epochs=6, **fast)
+    asked: dict[str, Any] = {"prune_unused": True, "target_accuracy_drop": 99}
+    result = budget_classifier(source, train=data, output=tmp_path / "out", epochs=6, **asked, **fast)
     record = json.loads((tmp_path / "out" / "training.json").read_text(encoding="utf-8"))
     assert record["pruning"] == json.loads(json.dumps(result.pruning))
     made = Classifier.from_pretrained(tmp_path / "out", device="cpu")
@@ -224,13 +225,20 @@ def test_a_classifier_is_budgeted_and_pruned_in_one_run(tmp_path: Path) -> None:
     assert result.pruning["rows"] + result.validation_rows == 60
     assert result.pruning["held_out"]["rows"] == result.validation_rows
     assert result.pruning["held_out"]["accuracy_after"] == pytest.approx(result.metrics["accuracy"])
+    # The target is chosen afterwards, among the numbers of heads that are left.
+    assert result.choice is not None
+    assert result.choice.reference.figures["mean_heads"] <= after / 3
+    most = max(made.config.heads_per_layer)
+    assert [point["asked"] for point in record["curve"]] == [None, *range(1, most + 1)]
+    assert made.config.default_budget == result.choice.budget
+    assert result.pruning["budget"] is None
     assert record["parameters"] == result.pruning["parameters"][1] < result.pruning["parameters"][0]
     assert "## Heads dropped for good" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     whole = load_file(next((tmp_path / "out" / "checkpoints").glob("checkpoint-*")) / "model.safetensors")
     assert sum(t.numel() for t in whole.values()) == result.pruning["parameters"][0]
     for wrong in ({"budgeted": False}, {"head_choice": "random"}):
+        asked = fast | {"gate_learning_rate": None, "config": wrong}
         with pytest.raises(ValueError, match="prune_unused needs heads that are chosen by what a text is"):
-            asked = fast | {"gate_learning_rate": None, "config": wrong}
             budget_classifier(source, train=data, output=tmp_path / "no", prune_unused=True, **asked)
 
 

@@ -40,8 +40,8 @@ def print_pruning(pruning: Mapping[str, Any]) -> None:
     asked = "" if budget is None else f" at the default budget {budget:.7g}"
     left = ", ".join(map(str, pruning["heads_by_layer"]))
     print(
-        f"heads: {before - after} of {before} were chosen by none of the {rows:,} rows{asked} and are dropped; left by layer: "
-        f"{left}"
+        f"heads: {before - after} of {before} were chosen by none of the {rows:,} rows{asked} and are dropped; "
+        f"left by layer: {left}"
     )
     print(
         f"check: {pruning['checked_same']:.2%} of the first {pruning['checked']:,} of these rows choose the same heads "
