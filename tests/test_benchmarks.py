@@ -20,6 +20,12 @@ def script() -> dict[str, Any]:
     return runpy.run_path(str(SCRIPT))
 
 
+@pytest.mark.parametrize("file", sorted(SCRIPT.parent.glob("*.py")), ids=lambda file: file.stem)
+def test_every_benchmark_finds_the_names_that_it_takes_from_others(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(SCRIPT.parent)
+    assert runpy.run_path(str(file))["__doc__"]
+
+
 @pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU is there")
 def test_without_a_gpu_it_stops_and_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("sys.argv", [str(SCRIPT), "--output", str(tmp_path / "rows.jsonl")])

@@ -130,8 +130,8 @@ def pruning_lines(pruning: Mapping[str, Any]) -> list[str]:
         "## Heads dropped for good",
         "",
         f"{before - after} of {before} heads were never chosen on {pruning['rows']:,} rows{asked} and are not in this "
-        f"model. Left by layer, from layer 0: {left}. Parameters: {sizes[1]:,}, before {sizes[0]:,}. A budget is a share "
-        "of the heads of before, of which a layer keeps at most those that it has.",
+        f"model. Left by layer, from layer 0: {left}. Parameters: {sizes[1]:,}, before {sizes[0]:,}. "
+        "A budget is a share of the heads of before, of which a layer keeps at most those that it has.",
         "",
     ]
     other = pruning.get("held_out")
