@@ -189,8 +189,38 @@ def test_a_default_budget_is_what_is_counted_and_the_picture_of_the_curve_stays(
     assert done.pruning.budget == 0.25
     card = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
     assert "at the default budget of 0.25" in card
-    assert "Every other figure in this card was measured before that." in card
+    assert "The figures that this card had until then were measured with those heads." in card
     assert (tmp_path / "out" / CURVE_PICTURE).read_bytes() == b"a picture"
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16", "int8"])
+def test_batches_side_by_side_of_a_smaller_model_with_a_default_answer_as_one_by_one(
+    folder: Path, data: Path, tmp_path: Path, precision: str
+) -> None:
+    """With budgets of their own, the default and caps in one list; the reference says what float32 must give."""
+    prune_unused(folder, data=data, output=tmp_path / "out")
+    made = tmp_path / "out"
+    config = json.loads((made / "config.json").read_text(encoding="utf-8"))
+    (made / "config.json").write_text(json.dumps(config | {"default_budget": 0.75}), encoding="utf-8")
+    several = Classifier.from_pretrained(made, device="cpu", precision=precision, workers=4, batch_tokens=64)
+    lines = [text for text, _ in ROWS] + [""]
+    budgets = [(None, 0.25, 1.0, None)[i % 4] for i in range(len(lines))]
+    caps = [(None, None, None, 1.0)[i % 4] for i in range(len(lines))]
+    found = several(lines, budget=budgets, max_budget=caps, details=True)
+    own_L = config["kept_heads"]
+    for i, answer in enumerate(found):
+        wanted = [(min(3, len(own)), 1, len(own), 2)[i % 4] for own in own_L]
+        assert answer.heads == wanted
+        assert all(set(np.flatnonzero(kept)) <= set(own) for kept, own in zip(answer.kept, own_L, strict=True))
+        alone = several(lines[i], budget=budgets[i], max_budget=caps[i], details=True)
+        if precision != "bf16":  # where the sums of other batches round otherwise, and choices hang on them
+            assert np.array_equal(alone.kept, answer.kept)
+            assert alone.scores == pytest.approx(answer.scores, abs=1e-4)
+    if precision == "float32":
+        slow = Classifier.from_pretrained(made, device="cpu", execution="reference", workers=1)
+        for one, other in zip(found, slow(lines, budget=budgets, max_budget=caps, details=True), strict=True):
+            assert np.array_equal(one.kept, other.kept)
+            assert one.scores == pytest.approx(other.scores, abs=1e-5)
 
 
 @pytest.mark.parametrize("family", ["bert", "modernbert", "distilbert"])

@@ -27,6 +27,10 @@ from .head_use import WINDOW, Pruning, drop_unused
 from .rows import RowSource
 
 
+MEASURED_BEFORE = "The figures that this card had until then were measured with those heads."
+"""Stays true when a later measurement replaces some of them."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class PrunedFolder:
     """``output`` that was written, what was dropped, and the bytes of the weights before and after."""
@@ -155,7 +159,7 @@ def _windows(rows: datasets.Dataset, encoder: TextEncoder) -> Iterator[Encoded]:
 def _card(folder: Path, pruning: Pruning) -> str:
     card = folder / "README.md"
     text = card.read_text(encoding="utf-8") if card.is_file() else "# A BudgetFormer text classifier\n"
-    lines = [*pruning_lines(pruning.describe()), "Every other figure in this card was measured before that.", ""]
+    lines = [*pruning_lines(pruning.describe()), MEASURED_BEFORE, ""]
     return text.rstrip("\n") + "\n\n" + "\n".join(lines)
 
 
