@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -135,15 +136,15 @@ def _answer(job: ScaledJob, folder: PartFolder, plan: Any) -> None:
     if left < total:
         print(f"going on after {total - left:,} records in {len(parts) - len(missing):,} parts", file=sys.stderr)
     bar = tqdm(desc="Predicting", unit="text", total=total, initial=total - left, disable=None, dynamic_ncols=True)
-    done = total - left
     try:
         if missing:
             with bar, cluster(address=job.ray_address, cpus=_own_cpus(job, plan.threads)) as cpus:
                 workers = _workers(job, plan.threads, cpus=cpus, parts=len(missing))
-                for records in score(missing, plan, workers=workers):
-                    done += records
-                    bar.update(records)
+                with closing(score(missing, plan, workers=workers)) as answered:
+                    for records in answered:
+                        bar.update(records)
     except KeyboardInterrupt:
+        done = total - _records(folder.missing(parts))  # more than Ray has told by now
         place = "with --resume in place of --overwrite" if job.overwrite else "and --resume"
         raise Stopped(
             f"stopped after {done:,} records, kept in {folder.path}; go on with the same command {place}"

@@ -23,6 +23,7 @@ OBJECT_STORE = 100 * 2**20
 """Bytes. Ray's least is 75 MiB; a row that names a part has some hundred bytes."""
 _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ENABLE_AUTO_CONNECT": "0",  # else what still asks Ray after its end starts a second cluster, open to others
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else Ray announces that it will be
 }
 
