@@ -154,7 +154,7 @@ class Crowd:
     """Clients that ask one text after the other until told to stop, each over its own connection.
 
     With ``retries`` a request is sent again after 429, 503 or a broken connection, until it is answered or
-    ``PATIENCE_S`` are over; without, a client stops at the first of them but 429.
+    ``PATIENCE_S`` are over; without, a client stops at the first of them.
     """
 
     def __init__(

@@ -149,13 +149,13 @@ def _table4(by: dict[tuple[str, str], Summary], data: str, experiment: str, mark
 
 
 def _budgets_fall(claim: str, ordered: Sequence[Summary], data: str) -> Iterator[Verdict]:
-    budgets = [s.mean("mean_budget") for s in ordered]
-    known = [budget for budget in budgets if budget is not None]
+    named = [(s.what, budget) for s in ordered if (budget := s.mean("mean_budget")) is not None]
+    known = [budget for _, budget in named]
     if len(known) < 2:
         return
     steps = [b - a for a, b in pairwise(known)]
     answer = HELD if max(steps) < 0 else FAILED if known[-1] >= known[0] else OPEN
-    why = ", ".join(f"{s.what}: {budget:.3f}" for s, budget in zip(ordered, known, strict=False))
+    why = ", ".join(f"{what}: {budget:.3f}" for what, budget in named)
     yield _verdict(claim, data, answer, why)
 
 

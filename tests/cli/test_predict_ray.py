@@ -28,6 +28,8 @@ def rows(tmp_path: Path) -> Path:
         (["--engine", "ray", "--output", "o", "--resume"], "there is nothing to resume"),
         (["--engine", "ray", "--output", "o", "--text-column", "body"], "there is no column 'body'"),
         (["--engine", "ray", "--output", "o", "--part-records", "9", "--resume"], "--part-records has no effect"),
+        (["--engine", "ray", "--output", "o", "--ray-address", "127.0.0.1:1"], "127.0.0.1:1: no cluster listens there"),
+        (["--engine", "ray", "--output", "o", "--ray-address", "head"], "HOST:PORT, such as 10.0.0.1:6379"),
     ],
 )
 def test_options_that_cannot_be_are_refused_and_nothing_is_written(
@@ -40,6 +42,15 @@ def test_options_that_cannot_be_are_refused_and_nothing_is_written(
 
 def test_texts_on_the_command_line_need_no_cluster(here: Here, model: Path) -> None:
     assert "--engine has no effect without --input" in here.mistake("predict", model, "nice", "--engine", "ray")
+
+
+def test_answers_among_the_records_are_refused(here: Here, model: Path, rows: Path) -> None:
+    folder = rows.parent / "in"
+    folder.mkdir()
+    rows = rows.rename(folder / rows.name)
+    command = ("predict", model, "--input", folder, "--output", folder / "o", "--engine", "ray")
+    assert "lies in the input folder" in here.mistake(*command)
+    assert list(folder.iterdir()) == [rows]
 
 
 def test_csv_is_refused_with_what_to_do(here: Here, model: Path, tmp_path: Path) -> None:

@@ -124,6 +124,7 @@ def test_failures_travel(tmp_path: Path) -> None:
     for error, kind, words in (
         (DataError("a.jsonl: line 3 is not JSON"), ValueError, "a.jsonl: line 3 is not JSON"),
         (full, OSError, "cannot write a (No space left on device); what is complete is kept"),
+        (FileNotFoundError(errno.ENOENT, "No such file", "in/a.jsonl"), OSError, "in/a.jsonl: No such file; what is"),
         (MemoryError("no"), MemoryError, "no"),
         (KeyError("x"), RuntimeError, "a worker failed with KeyError: 'x'"),
     ):

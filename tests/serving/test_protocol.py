@@ -147,3 +147,35 @@ def test_a_slow_head_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     assert slow.startswith(b"HTTP/1.1 408 ")
     assert second.startswith(b"HTTP/1.1 200 ")
     assert b"HTTP/1.1 408 " in second
+
+
+def test_a_head_that_comes_in_one_piece_has_the_same_limit() -> None:
+    asked = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        asked.append(scope["path"])
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body", "body": b""})
+
+    async def said(sent: bytes) -> bytes:
+        config = uvicorn.Config(app, http=protocol.LimitedHead, lifespan="off", log_config=None)
+        config.load()
+        state = uvicorn.Server(config).server_state
+        ours, theirs = socket.socketpair()
+        theirs.sendall(sent)
+        await asyncio.get_running_loop().connect_accepted_socket(
+            lambda: protocol.LimitedHead(config=config, server_state=state, app_state={}), ours
+        )
+        reader, writer = await asyncio.open_connection(sock=theirs)
+        answer = await asyncio.wait_for(reader.read(), 30)
+        writer.close()
+        await writer.wait_closed()
+        return answer
+
+    def head(path: str, letters: int) -> bytes:
+        return f"GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nX-Long: {'a' * letters}\r\n\r\n".encode()
+
+    assert asyncio.run(said(head("/short", 60_000))).startswith(b"HTTP/1.1 204 ")
+    assert asyncio.run(said(head("/long", 100_000))).startswith(b"HTTP/1.1 431 ")
+    assert asyncio.run(said(head(f"/{'b' * 100_000}", 1))).startswith(b"HTTP/1.1 431 ")
+    assert asked == ["/short"]

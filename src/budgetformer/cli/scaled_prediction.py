@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from ..model_folder import check_folder, model_identity
 from ..scaling.cluster import cluster, require_ray
 from ..scaling.inputs import input_files
 from ..scaling.parts import Part, PartFolder
+from ..scaling.reaching import settings_for
 from .options import refuse
 from .outcome import Stopped, warn
 
@@ -54,6 +56,8 @@ def predict_on_ray(job: ScaledJob) -> None:
     PartFolder(path=output).check(resume=job.resume, overwrite=job.overwrite)
     if output.resolve() in (job.input.resolve(), job.folder.resolve()):
         raise ValueError(f"{output} would be read and written; give the answers a folder of their own")
+    if job.input.is_dir() and job.input.resolve() in output.resolve().parents:
+        raise ValueError(f"{output} lies in the input folder {job.input}; give the answers a place outside of it")
     from ..scaling.worker import WorkerPlan
     from .models import effective_budgets, load_classifier
     from .sources import check_pairs, remembered_columns
@@ -72,7 +76,8 @@ def predict_on_ray(job: ScaledJob) -> None:
     )
     columns = replace(columns, label=None)
     check_pairs(columns, config, job.input)
-    stamps = {str(file.resolve()): file_stamp(file) for file in files}
+    # not resolved: a link may lead to a file whose name says nothing of its format, and two links to the same file
+    stamps = {str(file.absolute()): file_stamp(file) for file in files}
     plan = WorkerPlan(
         folder=str(job.folder.resolve()),
         model=model_identity(job.folder),
@@ -107,6 +112,8 @@ def _checked(job: ScaledJob) -> Path:
     if job.resume:
         refuse({"--part-records": job.part_records}, "with --resume, which goes on with the parts as they are")
     check_folder(job.folder)
+    if job.ray_address is not None:
+        settings_for(job.ray_address)  # refuses one where nothing listens
     return job.output
 
 
@@ -129,15 +136,15 @@ def _answer(job: ScaledJob, folder: PartFolder, plan: Any) -> None:
     if left < total:
         print(f"going on after {total - left:,} records in {len(parts) - len(missing):,} parts", file=sys.stderr)
     bar = tqdm(desc="Predicting", unit="text", total=total, initial=total - left, disable=None, dynamic_ncols=True)
-    done = total - left
     try:
         if missing:
             with bar, cluster(address=job.ray_address, cpus=_own_cpus(job, plan.threads)) as cpus:
                 workers = _workers(job, plan.threads, cpus=cpus, parts=len(missing))
-                for records in score(missing, plan, workers=workers):
-                    done += records
-                    bar.update(records)
+                with closing(score(missing, plan, workers=workers)) as answered:
+                    for records in answered:
+                        bar.update(records)
     except KeyboardInterrupt:
+        done = total - _records(folder.missing(parts))  # more than Ray has told by now
         place = "with --resume in place of --overwrite" if job.overwrite else "and --resume"
         raise Stopped(
             f"stopped after {done:,} records, kept in {folder.path}; go on with the same command {place}"

@@ -17,10 +17,13 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
+from .reaching import settings_for
+
 OBJECT_STORE = 100 * 2**20
 """Bytes. Ray's least is 75 MiB; a row that names a part has some hundred bytes."""
 _SETTINGS = {
     "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ENABLE_AUTO_CONNECT": "0",  # else what still asks Ray after its end starts a second cluster, open to others
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else Ray announces that it will be
 }
 
@@ -49,7 +52,7 @@ def cluster(*, address: str | None, cpus: int) -> Iterator[int]:
 
     Raises ValueError when there is no cluster at the address.
     """
-    os.environ.update(_SETTINGS if address else _SETTINGS | PATIENCE)
+    os.environ.update(_SETTINGS | (settings_for(address) if address else PATIENCE))
     with _quiet():
         import ray
         import ray.data

@@ -18,7 +18,9 @@ class Failure:
     def of(cls, error: Exception) -> Failure:
         """What is to be known of an error."""
         if isinstance(error, OSError):
-            return cls(kind="system", words=error.strerror or str(error), errno=error.errno)
+            words = error.strerror or str(error)
+            named = words if error.filename is None else f"{error.filename}: {words}"
+            return cls(kind="system", words=named, errno=error.errno)
         if isinstance(error, MemoryError):
             return cls(kind="memory", words=str(error))
         return cls(kind="mistake" if isinstance(error, ValueError) else type(error).__name__, words=str(error))

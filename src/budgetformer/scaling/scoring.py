@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -16,11 +16,12 @@ BLOCKS = 4096
 """At most so many pieces for Ray to keep account of; with more parts than that a piece has several."""
 
 
-def score(parts: Sequence[Part], plan: WorkerPlan, *, workers: int) -> Iterator[int]:
+def score(parts: Sequence[Part], plan: WorkerPlan, *, workers: int) -> Generator[int, None, None]:
     """Answer every part on the cluster that is connected; gives the records of each as it is done, in any order.
 
     Each of ``workers`` has a model of its own and ``plan.threads`` processors. The first failure in a worker is raised
-    here as the plain engine would raise it; ChildProcessError when workers die again and again.
+    here as the plain engine would raise it; ChildProcessError when workers die again and again. Close the generator
+    before Ray is left.
     """
     import ray
 
@@ -36,11 +37,17 @@ def score(parts: Sequence[Part], plan: WorkerPlan, *, workers: int) -> Iterator[
         max_restarts=-1,
         max_task_retries=RETRIES,
     )
+    found = iter(answered.iter_rows())
     try:
-        for row in answered.iter_rows():
-            if row["failure"]:
-                raise Failure.read(row["failure"]).error()
-            yield row["records"]
+        try:
+            for row in found:
+                if row["failure"]:
+                    raise Failure.read(row["failure"]).error()
+                yield row["records"]
+        finally:  # Ray Data's threads end before Ray does: one that asked it afterwards would end the process
+            found.close()
+            if answered._current_executor is not None:
+                answered._current_executor.shutdown(force=False)
     except ray.exceptions.RayError as problem:
         raise ChildProcessError(
             f"workers died {RETRIES + 1} times over the same part ({str(problem).splitlines()[0]}): is there memory "

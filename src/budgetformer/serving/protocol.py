@@ -14,6 +14,7 @@ MOST_BYTES = 65_536
 """Of the request line and header lines of one request."""
 SECONDS = 30.0
 """From the first byte of a head to its last one; also how long a new connection may say nothing."""
+TOO_LONG = f"at most {MOST_BYTES} bytes of request line and headers"
 OF_UPGRADES = (b"upgrade", b"http2-settings")
 
 
@@ -54,7 +55,7 @@ class LimitedHead(HttpToolsProtocol):
         if not self._in_head or self._refused:
             return
         if self._head_bytes > MOST_BYTES:
-            self._refuse(431, f"at most {MOST_BYTES} bytes of request line and headers")
+            self._refuse(431, TOO_LONG)
         elif self._begun and self._late is None:
             self._late = self.loop.call_later(SECONDS, self._too_slow)
 
@@ -67,6 +68,9 @@ class LimitedHead(HttpToolsProtocol):
         """A request begins."""
         if self.parser.should_upgrade():
             return  # it is read again without the offer
+        if self._size() > MOST_BYTES:  # it came in one piece
+            self._refuse(431, TOO_LONG)
+            raise httptools.HttpParserError(TOO_LONG)
         self._in_head, self._begun, self._head_bytes = False, False, 0
         self._stop_clock()
         super().on_headers_complete()
@@ -92,6 +96,10 @@ class LimitedHead(HttpToolsProtocol):
             lines += [name + b": " + value for name, value in map(_without_offer, self.headers) if value]
             self.parser = httptools.HttpRequestParser(self)
             self._feed(b"\r\n".join([*lines, b"", data[offer.args[0] :]]))
+
+    def _size(self) -> int:
+        """Bytes of the head that was read, without its spaces and line ends."""
+        return len(self.url) + sum(len(name) + len(value) for name, value in self.headers)
 
     def _too_slow(self) -> None:
         self._late = None
