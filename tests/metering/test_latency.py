@@ -8,10 +8,7 @@ import time
 import pytest
 import torch
 
-from budgetformer.execution import TokenLayout, packed, reference
 from budgetformer.metering.latency import Latencies, Timing, interleaved, latencies, wait_for
-
-from ..execution.test_packed import choose, make_weights, right_padded
 
 
 def test_candidates_take_turns_in_an_order_that_changes_and_can_be_repeated() -> None:
@@ -114,24 +111,3 @@ def test_work_on_a_device_is_waited_for() -> None:
     without = interleaved({"a": work}, rounds=5)["a"].median
     wait_for(device)
     assert with_wait > 2 * without
-
-
-@pytest.mark.parametrize("length", [256, 300])
-def test_a_quarter_of_the_heads_takes_less_time_than_all_and_than_masking(length: int) -> None:
-    weights, mask = make_weights(width=256, heads=8), right_padded([length] * 4)
-    layout, grid = TokenLayout(mask, packed=True), TokenLayout(mask)
-    x = torch.randn(4, length, 256)
-    tokens = layout.pack(x)
-    quarter, full = choose([2] * 4, 8), choose([8] * 4, 8)
-    with torch.inference_mode():
-        found = interleaved(
-            {
-                "a quarter": lambda: packed.attend(tokens, layout, weights, *quarter),
-                "all": lambda: packed.attend(tokens, layout, weights, *full),
-                "a quarter, masked": lambda: reference.attend(x, grid, weights, *quarter),
-            },
-            rounds=15,
-            warmup=2,
-        )
-    assert found["a quarter"].ratio(found["all"]).median < 1
-    assert found["a quarter"].ratio(found["a quarter, masked"]).median < 1
