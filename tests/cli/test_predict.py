@@ -197,10 +197,8 @@ def test_a_stopped_run_goes_on_where_it_was(here: Here, model: Path, tmp_path: P
     whole = tmp_path / f"whole.{extension}"
     assert here(*arguments[:-1], whole).code == 0
     read = read_jsonl if extension == "jsonl" else table
-    found, expected = read(output), read(whole)
-    assert [int(row["id"]) for row in found] == list(range(len(rows)))
-    assert [row["label"] for row in found] == [row["label"] for row in expected]
-    assert max(abs(float(a["score"]) - float(b["score"])) for a, b in zip(found, expected, strict=True)) < 1e-5
+    assert [int(row["id"]) for row in read(output)] == list(range(len(rows)))
+    assert output.read_bytes() == whole.read_bytes()
     assert not list(tmp_path.glob("*.partial*"))
 
 

@@ -98,12 +98,16 @@ def predict_file(job: PredictionJob, classifier: Classifier, *, folder: Path, re
 def _rows(
     job: PredictionJob, classifier: Classifier, columns: Columns, request: dict[str, Any], *, skip: int
 ) -> Iterator[dict[str, Any]]:
+    """The rows after the first ``skip``, computed in the windows of an undisturbed run: every digit is the same."""
     records = iter_records(job.input, columns, job.reading, keep_columns=job.keep_columns)
-    records = itertools.islice(records, skip, None)
-    bar = tqdm(desc="Predicting", unit="text", initial=skip, disable=None, dynamic_ncols=True, leave=False)
+    known = skip % WINDOW
+    records = itertools.islice(records, skip - known, None)
+    bar = tqdm(desc="Predicting", unit="text", initial=skip - known, disable=None, dynamic_ncols=True, leave=False)
     with bar:
         while window := list(itertools.islice(records, WINDOW)):
-            yield from answered_rows(window, classifier, columns, request=request, keep_columns=job.keep_columns)
+            rows = answered_rows(window, classifier, columns, request=request, keep_columns=job.keep_columns)
+            yield from itertools.islice(rows, known, None)
+            known = 0
             bar.update(len(window))
 
 
