@@ -26,7 +26,6 @@ from .folder import UNREAD, check_output, write_folder
 from .head_use import WINDOW, Pruning, drop_unused
 from .rows import RowSource
 
-
 MEASURED_BEFORE = "The figures that this card had until then were measured with those heads."
 """Stays true when a later measurement replaces some of them."""
 
