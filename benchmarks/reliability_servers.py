@@ -52,8 +52,8 @@ def write_model(folder: Path, *, shape: str, seed: int, texts: Sequence[str]) ->
     config = BudgetFormerConfig(**sizes, initializer_range=0.1, text_columns=["text"])
     BudgetFormerForSequenceClassification(config).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    answers = Classifier.from_pretrained(folder, device="cpu")(list(texts))
-    known = {text: tuple(answer.scores.values()) for text, answer in zip(texts, answers, strict=True)}
+    classifier = Classifier.from_pretrained(folder, device="cpu")
+    known = {text: tuple(classifier(text).scores.values()) for text in texts}
     return Model(folder=folder, revision=model_identity(folder)[:REVISION], known=known)
 
 
@@ -209,13 +209,16 @@ class Crowd:
         return False
 
     def _check(self, response: httpx.Response, text: str, seconds: float) -> None:
-        revision = response.headers["X-Model-Revision"]
-        [answer] = response.json()["answers"]
-        expected = self.models[revision].known[text]
-        right = max(abs(a - b) for a, b in zip(answer["scores"].values(), expected, strict=True)) < CLOSE
+        revision = response.headers.get("X-Model-Revision", "none")
+        try:
+            [answer] = response.json()["answers"]
+            expected = self.models[revision].known[text]
+            right = max(abs(a - b) for a, b in zip(answer["scores"].values(), expected, strict=True)) < CLOSE
+        except (KeyError, TypeError, ValueError):  # no answer of a server, or of a model that none of them has
+            right = False
         with self.tally.lock:
             self.tally.answered += 1
             self.tally.wrong += not right
             self.tally.seconds.append(seconds)
             self.tally.revisions[revision] += 1
-            self.tally.numbers.add(response.headers["X-Request-ID"])
+            self.tally.numbers.add(response.headers.get("X-Request-ID", ""))

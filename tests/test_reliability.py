@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 
 from budgetformer.reporting.results import read_rows
@@ -25,6 +26,32 @@ def test_the_page_holds_what_the_rows_say(monkeypatch: pytest.MonkeyPatch) -> No
     assert re.findall(r"<!-- table: (\w+) -->", text) == list(COLUMNS)
     assert text.count("<!-- end -->") == len(COLUMNS)
     assert with_tables(text, read_rows(RESULTS)) == text
+
+
+@pytest.mark.parametrize(
+    ("revision", "body", "right"),
+    [
+        ("one", {"answers": [{"scores": {"a": 0.75, "b": 0.25}}]}, True),
+        ("one", {"answers": [{"scores": {"a": 0.25, "b": 0.75}}]}, False),  # the answer to the other text
+        ("two", {"answers": [{"scores": {"a": 0.75, "b": 0.25}}]}, False),
+        ("one", {"answers": []}, False),
+        ("one", {"detail": "something else"}, False),
+    ],
+)
+def test_an_answer_that_is_not_the_texts_own_counts_as_wrong(
+    monkeypatch: pytest.MonkeyPatch, revision: str, body: dict[str, object], right: bool
+) -> None:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    from reliability_servers import Crowd, Model
+
+    def served(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, json=body, headers={"X-Model-Revision": revision, "X-Request-ID": "1"})
+
+    model = Model(folder=Path(), revision="one", known={"text": (0.75, 0.25), "other": (0.25, 0.75)})
+    crowd = Crowd(lambda: "http://here", [model], ["text"], clients=0, retries=True)
+    with httpx.Client(transport=httpx.MockTransport(served)) as client:
+        assert crowd._ask(client, "text")
+    assert (crowd.tally.answered, crowd.tally.wrong) == (1, int(not right))
 
 
 @pytest.mark.slow

@@ -103,6 +103,7 @@ def test_held_out_rows_say_what_the_loss_costs(folder: Path, tmp_path: Path) -> 
     assert f"accuracy {held.accuracy_before:.4f} before and {held.accuracy_after:.4f} after" in card
 
 
+@pytest.mark.slow
 def test_the_folder_loads_in_a_new_process_in_every_way(folder: Path, data: Path, tmp_path: Path) -> None:
     prune_unused(folder, data=data, output=tmp_path / "out")
     expected = Classifier.from_pretrained(tmp_path / "out", device="cpu")(ROWS[0][0])

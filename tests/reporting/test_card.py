@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from budgetformer import BudgetFormerConfig
-from budgetformer.reporting.card import model_card
+from budgetformer.reporting.card import model_card, pruning_lines
 
 
 def config(**changes: Any) -> BudgetFormerConfig:
@@ -103,3 +103,12 @@ def test_class_names_cannot_break_the_card(name: str) -> None:
     assert "\n# b" not in card
     assert "<script>" not in card
     assert "[x](" not in card.replace(r"\[x\](", "")
+
+
+def test_heads_that_were_all_chosen_are_not_said_to_be_gone() -> None:
+    found = {"rows": 1200, "budget": None, "heads": (12, 12), "heads_by_layer": (4, 4, 4), "parameters": (9, 9)}
+    said = "\n".join(pruning_lines(found))
+    assert "Each of the 12 heads was chosen by some of 1,200 rows, so that none was dropped." in said
+    assert "not in this" not in said
+    dropped = "\n".join(pruning_lines(found | {"heads": (12, 10), "heads_by_layer": (4, 2, 4), "budget": 0.5}))
+    assert "2 of 12 heads were never chosen on 1,200 rows, at the default budget of 0.5, and are not in this" in dropped

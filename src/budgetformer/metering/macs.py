@@ -129,7 +129,8 @@ def paper_macs(config: BudgetFormerConfig, *, length: int, rows: int, budget: fl
 
     Without ``budget`` the Transformer, ``L · (4 N D² + 2 N² D + H N²)``; with it the BudgetFormer,
     ``L · (4 N D² + s (2 N² D + H N²) + D² + D + D H)``. Projections of unselected heads are paid in full, the
-    feed-forward is left out; ``executed_macs`` counts what this implementation does.
+    feed-forward is left out, and heads that a model lost for good are counted too, since the paper has none such;
+    ``executed_macs`` counts what this implementation does.
     """
     layers, heads, width = config.num_hidden_layers, config.num_attention_heads, config.hidden_size
     projections = 4 * length * width**2

@@ -123,6 +123,9 @@ def _measured(config: BudgetFormerConfig, record: Mapping[str, Any]) -> list[str
 def pruning_lines(pruning: Mapping[str, Any]) -> list[str]:
     """Markdown about heads that were dropped for good, from ``training.json``."""
     before, after = pruning["heads"]
+    if before == after:
+        chosen = f"Each of the {before} heads was chosen by some of {pruning['rows']:,} rows, so that none was dropped."
+        return ["## Heads dropped for good", "", chosen, ""]
     left = ", ".join(map(str, pruning["heads_by_layer"]))
     sizes, budget = pruning["parameters"], pruning.get("budget")
     asked = "" if budget is None else f", at the default budget of {budget:.7g},"
