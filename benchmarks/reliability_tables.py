@@ -13,6 +13,7 @@ from budgetformer.reporting.tables import NONE, Table
 ROOT = Path(__file__).parent.parent
 DOCUMENT, RESULTS = ROOT / "docs" / "reliability.md", ROOT / "results" / "reliability.jsonl"
 MARKS = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+MIB = 2.0**20
 Row = dict[str, Any]
 Cells = dict[str, Callable[[Row], str]]
 
@@ -28,11 +29,15 @@ def words(name: str) -> Callable[[Row], str]:
 
 
 def held(mark: int) -> Callable[[Row], str]:
-    """Memory after a request, in MiB."""
-    return lambda row: f"{row['memory_after'][str(mark)] / 2**20:,.0f}"
+    """Memory after a request, in MiB; none where a shorter run did not come to it."""
+    return lambda row: number(str(mark), "{:,.0f}", unit=MIB)({str(mark): None} | row["memory_after"])
 
 
-MIB = 2.0**20
+def grown(row: Row) -> str:
+    """Growth of memory between the last two marks."""
+    return number("growth", "{:.1%}")(row) if "2000" in row["memory_after"] else NONE
+
+
 CLIENTS: Cells = {"clients": number("clients")}
 ENDS: Cells = {"wrong": number("wrong"), "lost": number("lost")}
 COLUMNS: dict[str, Cells] = {
@@ -44,7 +49,7 @@ COLUMNS: dict[str, Cells] = {
     "memory": {"requests": number("requests"), "answered": number("answered")}
     | {"MiB at start": number("memory_at_start", "{:,.0f}", unit=MIB)}
     | {f"after {mark:,}": held(mark) for mark in (100, 500, 2000)}
-    | {"growth from 500 to 2,000": number("growth", "{:.1%}")},
+    | {"growth from 500 to 2,000": grown},
     "refusals": {"kinds": number("kinds"), "tried": number("tried"), "refused with 4xx and JSON": number("refused")}
     | {"other answers": words("amiss"), "server alive": words("alive")}
     | {"good requests beside them": number("good_answered")}
