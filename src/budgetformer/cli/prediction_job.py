@@ -99,12 +99,15 @@ def _rows(
     job: PredictionJob, classifier: Classifier, columns: Columns, request: dict[str, Any], *, skip: int
 ) -> Iterator[dict[str, Any]]:
     records = iter_records(job.input, columns, job.reading, keep_columns=job.keep_columns)
-    records = itertools.islice(records, skip, None)
+    again = skip % WINDOW  # windows are those of a run that was not stopped, so that its last digits are the same
+    records = itertools.islice(records, skip - again, None)
     bar = tqdm(desc="Predicting", unit="text", initial=skip, disable=None, dynamic_ncols=True, leave=False)
     with bar:
         while window := list(itertools.islice(records, WINDOW)):
-            yield from answered_rows(window, classifier, columns, request=request, keep_columns=job.keep_columns)
-            bar.update(len(window))
+            rows = answered_rows(window, classifier, columns, request=request, keep_columns=job.keep_columns)
+            yield from itertools.islice(rows, again, None)
+            bar.update(len(window) - again)
+            again = 0
 
 
 def _carried(found: list[str]) -> dict[str, str]:
