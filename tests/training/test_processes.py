@@ -97,7 +97,7 @@ def test_of_two_processes_one_is_told_to_stop_and_both_leave_at_the_same_update(
 def test_the_command_trains_on_two_machines_as_in_two_processes_of_one(
     write_csv: Callable[..., Path], tmp_path: Path
 ) -> None:
-    """Two launchers that find each other stand for two machines; ``accelerate launch`` starts both processes."""
+    """Two launchers that find each other stand for two machines."""
     data = write_csv(sentences(72, labels=["praise", "refund"]))
     options = ["--preset", "tiny", "--vocab-size", "200", "--max-length", "24", "--batch-size", "8", "--max-steps", "4"]
     train = ["-m", "budgetformer", "train", "--train", str(data), *options, "--device", "cpu", "--quiet", "--output"]
@@ -122,10 +122,9 @@ def test_the_command_trains_on_two_machines_as_in_two_processes_of_one(
         for machine in machines:
             machine.kill()
     assert [machine.returncode for machine in machines] == [0, 0], [err[-2000:] for _, err in ends]
-    accelerate = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2"]
-    accelerate += ["--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no"]
+    alone = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run(
-        [*accelerate, *train, str(tmp_path / "b")], capture_output=True, text=True, timeout=300, env=environment
+        [*alone, *train, str(tmp_path / "b")], capture_output=True, text=True, timeout=300, env=environment
     )
     assert done.returncode == 0, done.stderr[-3000:]
     a, b = (load_file(tmp_path / name / "model.safetensors") for name in ("a", "b"))

@@ -100,15 +100,15 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     """The rows after the first ``skip``, computed in the windows of an undisturbed run: every digit is the same."""
     records = iter_records(job.input, columns, job.reading, keep_columns=job.keep_columns)
-    known = skip % WINDOW
-    records = itertools.islice(records, skip - known, None)
-    bar = tqdm(desc="Predicting", unit="text", initial=skip - known, disable=None, dynamic_ncols=True, leave=False)
+    again = skip % WINDOW  # windows are those of a run that was not stopped, so that its last digits are the same
+    records = itertools.islice(records, skip - again, None)
+    bar = tqdm(desc="Predicting", unit="text", initial=skip, disable=None, dynamic_ncols=True, leave=False)
     with bar:
         while window := list(itertools.islice(records, WINDOW)):
             rows = answered_rows(window, classifier, columns, request=request, keep_columns=job.keep_columns)
-            yield from itertools.islice(rows, known, None)
-            known = 0
-            bar.update(len(window))
+            yield from itertools.islice(rows, again, None)
+            bar.update(len(window) - again)
+            again = 0
 
 
 def _carried(found: list[str]) -> dict[str, str]:
