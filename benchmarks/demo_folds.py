@@ -20,7 +20,7 @@ import numpy as np
 from budgetformer import Classifier
 from budgetformer.data.bbc_news import load_bbc_news
 from budgetformer.data.labels import encode_labels
-from budgetformer.demo import BATCH_SIZE, EPOCHS, LEARNING_RATE, demo_settings
+from budgetformer.demo import BATCH_SIZE, EPOCHS, LEARNING_RATE, MAX_LENGTH, demo_settings
 from budgetformer.evaluation import evaluate
 from budgetformer.reporting.results import append_row, environment
 from budgetformer.training import run
@@ -28,7 +28,9 @@ from budgetformer.training import run
 FOLDS = 4
 
 
-def one(fold: int, *, dropout: float, batch_size: int, epochs: float, learning_rate: float) -> dict[str, object]:
+def one(
+    fold: int, *, dropout: float, batch_size: int, epochs: float, learning_rate: float, max_length: int
+) -> dict[str, object]:
     """The settings and figures of one fold."""
     news = load_bbc_news(seed=0)
     articles = datasets.concatenate_datasets([news.train, news.validation])
@@ -47,6 +49,7 @@ def one(fold: int, *, dropout: float, batch_size: int, epochs: float, learning_r
                 validation=validation,
                 batch_size=batch_size,
                 learning_rate=learning_rate,
+                max_length=max_length,
                 text_column=("text",),
                 label_column="label",
                 config=base.config | rates,
@@ -57,7 +60,7 @@ def one(fold: int, *, dropout: float, batch_size: int, epochs: float, learning_r
         figures = evaluate(Classifier.from_pretrained(trained.output), rows).figures
     names = ("accuracy", "macro_f1", "rows", "mean_heads", "mean_budget")
     tried = {"dropout": dropout, "batch_size": batch_size, "epochs": epochs}
-    tried["learning_rate"] = learning_rate
+    tried |= {"learning_rate": learning_rate, "max_length": max_length}
     return {"fold": fold} | tried | {name: figures[name] for name in names}
 
 
@@ -70,8 +73,9 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=BATCH_SIZE)
     parser.add_argument("--epochs", type=float, default=EPOCHS)
     parser.add_argument("--learning-rate", type=float, default=LEARNING_RATE)
+    parser.add_argument("--max-length", type=int, default=MAX_LENGTH)
     given = parser.parse_args()
-    tried = {name: getattr(given, name) for name in ("dropout", "batch_size", "epochs", "learning_rate")}
+    tried = {n: getattr(given, n) for n in ("dropout", "batch_size", "epochs", "learning_rate", "max_length")}
     for fold in given.fold or range(FOLDS):
         row = one(fold, **tried)
         append_row(given.output, {"experiment": "demo_folds"} | row | environment())
