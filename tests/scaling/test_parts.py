@@ -56,6 +56,30 @@ def test_parts_of_another_run_are_never_taken(folder: PartFolder) -> None:
     assert [path.name for path in folder.path.iterdir()] == ["_manifest.json"]
 
 
+def test_what_other_programs_wrote_is_never_replaced(folder: PartFolder) -> None:
+    mine = [folder.path / name for name in ("part-00001.jsonl", "part-0000001.jsonl.gz", "part-notes.jsonl", "a.txt")]
+    for file in mine:
+        file.write_text("mine")
+    folder.check(resume=False, overwrite=True)
+    folder.begin(SETTINGS, STRETCHES)
+    assert {file.read_text() for file in mine} == {"mine"}
+    assert sorted(folder.path.iterdir()) == sorted([folder.manifest, *mine])
+    folder.manifest.write_text('{"tool": "another"}')
+    for asked in ({"resume": False, "overwrite": True}, {"resume": True, "overwrite": False}):
+        with pytest.raises(ValueError, match="start anew in another folder"):
+            folder.check(**asked)
+    assert folder.manifest.read_text() == '{"tool": "another"}'
+
+
+@pytest.mark.parametrize("parts", ["5", "[[9, 0, 1, 0, 1]]", "[[0]]", "null"])
+def test_a_manifest_that_was_edited_is_named(folder: PartFolder, parts: str) -> None:
+    folder.manifest.write_text(
+        f'{{"format": 1, "settings": {{}}, "complete": false, "files": ["a.jsonl"], "parts": {parts}}}'
+    )
+    with pytest.raises(ValueError, match=r"_manifest.json cannot be read .*; start anew in another folder"):
+        folder.check(resume=True, overwrite=False)
+
+
 def test_a_start_anew_that_breaks_off_fits_no_run(folder: PartFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(self: Path, missing_ok: bool = False) -> None:
         if self.name.startswith("part-"):
