@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+import torch
 
+from budgetformer.data.columns import Columns
 from budgetformer.data.errors import DataError
 from budgetformer.data.files import Reading
+from budgetformer.data.identity import file_stamp
 from budgetformer.data.stretches import Stretch
+from budgetformer.model_folder import model_identity
 from budgetformer.scaling.failures import Failure
 from budgetformer.scaling.inputs import input_files
 from budgetformer.scaling.parts import PartFolder, write_whole
+from budgetformer.scaling.worker import PartScorer, WorkerPlan
+
+from ..model_folders import make_folder
 
 STRETCHES = [Stretch(path="a.jsonl", first=i, records=1, start_at=10 * i, line=i + 1) for i in range(3)]
 SETTINGS = {"model": "abc", "columns": [("text",), None]}
@@ -183,3 +192,37 @@ def test_a_folder_of_input_is_read_by_name_and_nothing_is_left_out(tmp_path: Pat
     (tmp_path / "new").mkdir()
     with pytest.raises(DataError, match="no file with records"):
         input_files(tmp_path / "new", Reading())
+
+
+def test_a_file_that_changes_while_a_part_is_read_leaves_no_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, out = tmp_path / "rows.jsonl", tmp_path / "out"
+    file.write_text('{"text": "money back"}\n' * 3)
+    out.mkdir()
+    model = make_folder(tmp_path / "model")
+    plan = WorkerPlan(
+        folder=str(model),
+        model=model_identity(model),
+        output=str(out),
+        stamps={str(file): file_stamp(file)},
+        columns=Columns(text=("text",)),
+        reading=Reading(),
+        keep_columns=False,
+        request={},
+        precision="float32",
+        execution="auto",
+        threads=torch.get_num_threads(),
+    )
+    monkeypatch.setenv("RAYON_NUM_THREADS", "1")  # so that what a worker sets is taken back
+    scorer = PartScorer(plan)
+    stretch = Stretch(path=str(file), first=0, records=3, start_at=0, line=1)
+    lines = scorer._lines(stretch)
+    first = next(lines)
+    assert json.loads(first)["id"] == 0
+    with open(file, "a") as more:
+        more.write("\n")
+    with pytest.raises(ValueError, match="was changed while it was read; start anew with --overwrite"):
+        write_whole(out / "part-0000000.jsonl", itertools.chain([first], lines))
+    assert "was changed while it was read" in scorer({"part": 0} | asdict(stretch))["failure"]
+    assert list(out.iterdir()) == []
