@@ -138,9 +138,7 @@ def test_what_has_no_effect_or_cannot_be_is_refused_and_nothing_is_written(
 
 
 @pytest.mark.parametrize("kind", ["bytes", "folder"])
-def test_a_card_that_cannot_be_read_is_named_before_the_work(
-    here: Here, folder: Path, others: Path, kind: str
-) -> None:
+def test_a_card_that_cannot_be_read_is_named_before_the_work(here: Here, folder: Path, others: Path, kind: str) -> None:
     card = folder / "README.md"
     card.unlink()
     if kind == "bytes":

@@ -65,6 +65,8 @@ def test_a_table_from_the_command_to_the_report(here: Here, options: list[object
         (["report", "--time-limit", "3"], "--time-limit has no effect on a report"),
         (["table2", "--data", "imbd"], "--data must be one of dbpedia14"),
         (["table2", "--only", "bert"], "--only must be one of transformer"),
+        (["table2", "--results", ".", "--dry-run"], "--results . is a folder; give a file of rows"),
+        (["table2", "--work", __file__, "--dry-run"], "is a file; give a folder"),
         (["table2", "--seeds", "0"], "--seeds must be at least 1"),
         (["table2", "--tokenizer", "x"], "--tokenizer has no effect at scale cpu"),
         (["report", "--dry-run"], "--dry-run has no effect on a report"),

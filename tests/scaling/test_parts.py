@@ -226,3 +226,15 @@ def test_a_file_that_changes_while_a_part_is_read_leaves_no_part(
         write_whole(out / "part-0000000.jsonl", itertools.chain([first], lines))
     assert "was changed while it was read" in scorer({"part": 0} | asdict(stretch))["failure"]
     assert list(out.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_what_is_no_file_in_a_folder_of_files_is_named(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "money back"}\n')
+    strange = tmp_path / "b.jsonl"
+    if kind == "link":
+        strange.symlink_to(tmp_path / "nowhere.jsonl")
+    else:
+        os.mkfifo(strange)
+    with pytest.raises(DataError, match=r"b\.jsonl"):
+        input_files(tmp_path, Reading())

@@ -136,6 +136,10 @@ def run(
         raise ValueError(f"--seeds must be at least 1, got {seeds}")
     if time_limit is not None and not 0 < time_limit < math.inf:
         raise ValueError(f"--time-limit must be above 0 minutes, got {time_limit:g}")
+    if results.is_dir():
+        raise ValueError(f"--results {results} is a folder; give a file of rows")
+    if work.exists() and not work.is_dir():
+        raise ValueError(f"--work {work} is a file; give a folder")
     revisions = _revisions(revision, data_folder)
     scale = scale or "cpu"
     if tokenizer is not None and scale in ("smoke", "cpu-small", "cpu"):
@@ -188,7 +192,7 @@ def _revisions(given: Sequence[str] | None, data_folder: Path | None) -> dict[st
     """Commits by data set, from SET=COMMIT."""
     if given and (data_folder is not None or os.environ.get("BUDGETFORMER_DATA")):
         raise ValueError("--revision has no effect on a data folder: leave one of them out")
-    found = {}
+    found: dict[str, str] = {}
     for one in given or ():
         name, _, commit = one.partition("=")
         commit = commit.strip()
