@@ -54,6 +54,12 @@ def test_a_fixed_budget_outside_its_range_is_named(value: Any) -> None:
         ("class_weights", [1.0, NAN]),
         ("pad_token_id", 30522),
         ("pad_token_id", None),
+        ("default_budget", "0.5"),
+        ("default_budget", NAN),
+        ("default_budget", [0.5]),
+        ("default_budget", True),
+        ("pair_column", 5),
+        ("label_column", ["label"]),
         ("selection", "hard"),
         ("pooling", "max"),
         ("position_embedding_type", "relative"),
@@ -69,6 +75,14 @@ def test_a_value_that_cannot_work_is_refused_by_field_and_value(field: str, valu
     named = {"tau_min": "tau_m(in|ax)", "label2id": "(label2id|id2label)"}.get(field, field)
     with pytest.raises(ValueError, match=f"^{named} must .*got "):
         BudgetFormerConfig(**{field: value})
+
+
+def test_a_value_set_later_is_not_saved(small_model: Any, tmp_path: Path) -> None:
+    model = small_model()
+    model.config.default_budget = 2
+    with pytest.raises(ValueError, match=r"^default_budget must .*got 2"):
+        model.save_pretrained(tmp_path / "model")
+    assert not (tmp_path / "model").exists()
 
 
 def test_a_value_set_later_is_refused_when_a_model_is_made() -> None:

@@ -139,6 +139,10 @@ def test_a_choice_says_how_sure_it_is() -> None:
     assert few[0].startswith("Smallest budget within 0.5 percentage points: 1 of 4 heads for every text (budget 0.25)")
     assert "So these rows cannot tell that it stays within 0.5 points" in few[2]
     assert few[3] == "One row is 10 points, more than the 0.5 that may be lost."
+    one = smallest_budget(curve_of(point(None, "0"), *["1"] * 4), target=0.5).sentences()
+    assert one[-1] == "One row is 100 points, more than the 0.5 that may be lost."
+    better = smallest_budget(curve_of(point(None, "0000"), "1110", *["1100"] * 3), target=50).sentences()
+    assert better[1].startswith("It gains 25.00 points on these 4 rows; on others like them, with 95% confidence, it")
     many = smallest_budget(curve_of(point(None, "0" * 4000), *["1" * 4000] * 4), target=0.5).sentences()
     assert len(many) == 2
     alone = smallest_budget(curve_of(point(None, "0" * 4000), *["0" * 4000] * 3, "1" * 4000), target=0.5)

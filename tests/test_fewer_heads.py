@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -273,11 +274,16 @@ def test_baseline_policies_choose_among_the_heads_that_are_there(small_model: Ma
         ({-1: [0]}, "layers are numbered from 0 to 2, got -1"),
         ({0: [4]}, r"layer 0 has no head 4 to drop; it has \[0, 1, 2, 3\]"),
         ({1: [0], 0: [True]}, "layer 0 has no head True"),
+        ({0: ["1"]}, "layer 0 has no head '1'"),
+        ({0: [1.0]}, "layer 0 has no head 1.0"),
+        ({0: 1}, r"layer 0: heads are given as a list, such as \[2, 5\], got 1"),
+        ([0, 1], r"heads are named by layer, such as \{0: \[2, 5\]\}, got \[0, 1\]"),
+        (None, "heads are named by layer"),
         ({0: [0, 1, 2, 3]}, r"layer 0 would keep 0 heads, and every input keeps at least min_heads \(1\)"),
     ],
 )
 def test_heads_that_cannot_be_dropped_are_refused_and_nothing_changes(
-    small_model: MakeModel, heads: dict[int, list[int]], said: str
+    small_model: MakeModel, heads: Any, said: str
 ) -> None:
     model = small_model()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
@@ -285,6 +291,13 @@ def test_heads_that_cannot_be_dropped_are_refused_and_nothing_changes(
         model.prune_heads(heads)
     assert model.config.kept_heads is None
     assert all(torch.equal(tensor, before[name]) for name, tensor in model.state_dict().items())
+
+
+def test_heads_may_be_numbers_of_numpy_and_torch(small_model: MakeModel) -> None:
+    model = small_model()
+    model.prune_heads({np.int64(0): np.array([1, 1, 3]), 2: torch.tensor([0])})
+    assert model.config.kept_heads == [[0, 2], [0, 1, 2, 3], [1, 2, 3]]
+    assert all(type(head) is int for own in model.config.kept_heads for head in own)
 
 
 def test_a_head_is_dropped_once_and_not_from_int8(small_model: MakeModel) -> None:

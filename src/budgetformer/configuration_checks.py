@@ -58,6 +58,9 @@ def check_fields(config: Any) -> None:
     columns = config.text_columns
     listed = isinstance(columns, list | tuple) and all(isinstance(name, str) for name in columns)
     _require(config, "text_columns", columns is None or listed, "be a list of names")
+    for field in ("pair_column", "label_column"):
+        name = getattr(config, field)
+        _require(config, field, name is None or isinstance(name, str), "be None or a name")
     inverse = {name: i for i, name in names.items()}
     _require(config, "label2id", config.label2id == inverse, f"be the reverse of id2label ({inverse})")
     _require(

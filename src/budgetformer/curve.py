@@ -104,14 +104,15 @@ class BudgetChoice:
             f"the best is {reference.figures['accuracy']:.4f} with {reference.words}.",
         ]
         if point is not reference:
+            change = f"loses {self.drop:.2f}" if self.drop >= 0 else f"gains {-self.drop:.2f}"
             said.append(
-                f"It loses {self.drop:.2f} points on these {rows:,} rows; on others like them, with 95% confidence, "
+                f"It {change} points on these {rows:,} rows; on others like them, with 95% confidence, it loses "
                 f"between {self.interval.low:.2f} and {self.interval.high:.2f}."
             )
             if self.interval.high > self.target:
                 said.append(f"So these rows cannot tell that it stays within {self.target:g} points: more would.")
         if 100 / rows > self.target:
-            said.append(f"One row is {100 / rows:.2g} points, more than the {self.target:g} that may be lost.")
+            said.append(f"One row is {100 / rows:.3g} points, more than the {self.target:g} that may be lost.")
         return said
 
 

@@ -5,7 +5,9 @@ Legend: D width, H heads of before, K heads that a layer keeps, d = D / H.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -19,16 +21,24 @@ def heads_left(kept: list[list[int]], dropped: Mapping[int, Iterable[int]], *, m
     """What remains of the heads ``kept`` of every layer without those that ``dropped`` names by layer.
 
     Raises ValueError naming the layer and the head that is not there, and a layer that would keep fewer than
-    ``min_heads``.
+    ``min_heads``, and anything that does not list heads by layer.
     """
+    if not isinstance(dropped, Mapping):
+        raise ValueError(f"heads are named by layer, such as {{0: [2, 5]}}, got {dropped!r}")
     left = [list(own) for own in kept]
-    for layer, heads in dropped.items():
-        if isinstance(layer, bool) or not isinstance(layer, int) or not 0 <= layer < len(left):
-            raise ValueError(f"layers are numbered from 0 to {len(left) - 1}, got {layer!r}")
-        for head in sorted(set(heads)):
-            if isinstance(head, bool) or not isinstance(head, int) or head not in left[layer]:
-                raise ValueError(f"layer {layer} has no head {head!r} to drop; it has {left[layer]}")
-            left[layer].remove(head)
+    for key, heads in dropped.items():
+        layer = _whole(key)
+        if layer is None or not 0 <= layer < len(left):
+            raise ValueError(f"layers are numbered from 0 to {len(left) - 1}, got {key!r}")
+        try:
+            asked = [(_whole(head), head) for head in heads]
+        except TypeError:
+            raise ValueError(f"layer {layer}: heads are given as a list, such as [2, 5], got {heads!r}") from None
+        own = list(left[layer])
+        for head, given in asked:
+            if head not in own:
+                raise ValueError(f"layer {layer} has no head {given!r} to drop; it has {own}")
+        left[layer] = [head for head in own if head not in {number for number, _ in asked}]
         if len(left[layer]) < min_heads:
             raise ValueError(
                 f"layer {layer} would keep {len(left[layer])} heads, and every input keeps at least min_heads "
@@ -64,6 +74,14 @@ def keep_heads(attention: BudgetedSelfAttention, heads: list[int]) -> None:
     _shrink(attention.output, _numbers(places, size), dim=1)
     if isinstance(net, nn.Linear) and attention.narrow_scores:
         _shrink(net, places, dim=0)
+
+
+def _whole(value: Any) -> int | None:
+    """A whole number of any kind, numpy's and torch's too, as an int; None for everything else."""
+    try:
+        return None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        return None
 
 
 def _numbers(places: list[int], size: int) -> list[int]:

@@ -86,6 +86,31 @@ def check_run_folder(output: str | Path, *, resume: bool, overwrite: bool) -> No
         )
 
 
+def read_card(folder: Path) -> str:
+    """The model card, or the beginning of one where there is none. Raises ValueError when it cannot be read as text."""
+    file = folder / "README.md"
+    try:
+        return file.read_text(encoding="utf-8") if file.exists() else "# A BudgetFormer text classifier\n"
+    except (OSError, UnicodeDecodeError) as problem:
+        raise ValueError(
+            f"{file}: the model card cannot be read as UTF-8 text ({problem}); save it as that, or move it away"
+        ) from problem
+
+
+def read_record(folder: Path) -> dict[str, Any] | None:
+    """What training wrote of itself; None where it did not. Raises ValueError when it cannot be read."""
+    file = folder / RECORD
+    if not file.exists():
+        return None
+    try:
+        record = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise ValueError(f"{file} cannot be read ({problem}); restore the original file, or move it away") from problem
+    if not isinstance(record, dict):
+        raise ValueError(f"{file} is no record of a training; restore the original file, or move it away")
+    return record
+
+
 def model_identity(folder: Path) -> str:
     """A digest of configuration, tokenizer and weights."""
     digest = hashlib.sha256()

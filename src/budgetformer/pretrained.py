@@ -87,8 +87,10 @@ class BudgetFormerPreTrainedModel(PreTrainedModel):
     ) -> None:
         """As in ``transformers``, for shared and sliced tensors too: each is written whole under its own name.
 
-        Raises ValueError for a model in int8, whose float weights are gone.
+        Raises ValueError for a model in int8, whose float weights are gone, and for fields of the configuration that
+        could not be loaded again.
         """
+        self.config.check()  # fields may have been set since it was made
         if has_int8(self):
             raise ValueError(
                 f"{save_directory}: a model in int8 cannot be saved; save it in float32, and ask for int8 when it is "

@@ -137,6 +137,28 @@ def test_what_has_no_effect_or_cannot_be_is_refused_and_nothing_is_written(
     assert {p: p.read_bytes() for p in folder.rglob("*") if p.is_file()} == before
 
 
+@pytest.mark.parametrize("kind", ["bytes", "folder"])
+def test_a_card_that_cannot_be_read_is_named_before_the_work(here: Here, folder: Path, others: Path, kind: str) -> None:
+    card = folder / "README.md"
+    card.unlink()
+    if kind == "bytes":
+        card.write_bytes(b"\xff\xfe")
+    else:
+        card.mkdir()
+    config = (folder / "config.json").read_bytes()
+    command = ("bench", folder, "--data", others, "--curve", "--target-accuracy-drop", 99, "--set-default", "--card")
+    assert f"{card}: the model card cannot be read" in here.mistake(*command)
+    assert (folder / "config.json").read_bytes() == config
+
+
+def test_a_card_with_an_earlier_default_is_not_left_without_a_word(here: Here, others: Path, tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "model")
+    command = ("bench", folder, "--data", others, "--curve", "--target-accuracy-drop", 99, "--set-default")
+    assert "README.md" not in here(*command).err
+    assert here(*command, "--card").err == ""
+    assert "README.md still shows an earlier curve and default; --card replaces them" in here(*command).err
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 def test_a_folder_that_cannot_be_written_is_refused_before_the_work(here: Here, folder: Path, others: Path) -> None:
     folder.chmod(0o555)

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from budgetformer.cli.writing import write_json
+
 from .commands import TRAINING, Here, start, texts, there, write_csv
 
 SHOW_MODULES = """
@@ -226,3 +228,11 @@ def test_a_text_that_is_the_name_of_a_file_can_still_be_classified(
     monkeypatch.chdir(place)
     assert "--input rows.csv" in here.mistake("predict", model, "nice", "rows.csv")
     assert here("predict", model, "rows.csv ", "full").code == 0
+
+
+def test_a_written_file_leaves_a_stopped_run_of_the_same_name_alone(tmp_path: Path) -> None:
+    stopped = tmp_path / "out.jsonl.partial"
+    stopped.write_text("half a run")
+    write_json(tmp_path / "out.jsonl", {"rows": 1})
+    assert stopped.read_text() == "half a run"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.jsonl", "out.jsonl.partial"]

@@ -62,7 +62,16 @@ def test_mistakes_end_in_one_line_and_nothing_is_written(here: Here, folder: Pat
     other = write_csv(tmp_path / "other.csv", ROWS[:4], ("words", "kind"))
     broken = make_folder(tmp_path / "broken")
     (broken / "tokenizer.json").unlink()
+    for name, content in (("README.md", b"\xff\xfe"), ("training.json", b"[]")):
+        edited = make_folder(tmp_path / f"edited-{name}")
+        (edited / name).write_bytes(content)
+        said = here.mistake("convert", edited, "--prune-unused", "--data", data, "--output", out)
+        assert f"{edited / name}" in said
+        assert "move it away" in said
+        assert not out.exists()
     for arguments, said in (
+        ([folder, "--prune-unused", "--data", data, "--seed", 7], "--seed has no effect with a BudgetFormer"),
+        ([folder, "--prune-unused", "--data", data, "--precision", "bf16"], "--precision has no effect with a Budget"),
         ([folder, "--prune-unused"], "give them with --data FILE"),
         ([folder, "--data", data], "it is a BudgetFormer already"),
         ([folder, "--prune-unused", "--data", tmp_path / "no.csv"], "there is no such file"),
@@ -79,3 +88,4 @@ def test_mistakes_end_in_one_line_and_nothing_is_written(here: Here, folder: Pat
     ):
         assert said in here.mistake("convert", *arguments, "--output", out)
         assert not out.exists()
+    assert len(here("convert", folder, "--prune-unused", "--data", other, "--output", out).err.splitlines()) == 1

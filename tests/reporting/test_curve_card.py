@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from budgetformer.reporting.curve_card import BEGIN, END, curve_section, curve_table, with_section
+from budgetformer.reporting.curve_card import BEGIN, END, curve_section, curve_table, has_section, with_section
 from budgetformer.reporting.gallery import measured_curve_picture
 
 CARD = "---\ntags:\n- x\n---\n\n# A model\n\nWords of its own.\n\n## Training\n\nLong.\n"
@@ -51,6 +51,16 @@ def test_a_section_is_put_in_and_replaced_and_nothing_else_changes() -> None:
     assert "a \\[b\\].csv" not in twice
     assert "Random heads" not in twice
     assert twice.replace(second.rstrip("\n") + "\n\n", "") == CARD
+
+
+def test_words_behind_a_section_without_an_end_are_kept() -> None:
+    card = f"# Mine\n{BEGIN}\nWords of its own.\n\n## Use\n\nSo.\n"
+    section = curve_section(ROWS, heads=2, data="d", picture=None)
+    assert not has_section(card)
+    once = with_section(card, section)
+    assert has_section(once)
+    assert "Words of its own." in with_section(once, section)
+    assert with_section(once, section) == once
 
 
 def test_a_card_of_another_kind_gets_the_section_at_its_end() -> None:

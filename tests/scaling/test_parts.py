@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 import os
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
+import torch
 
+from budgetformer.data.columns import Columns
 from budgetformer.data.errors import DataError
 from budgetformer.data.files import Reading
+from budgetformer.data.identity import file_stamp
 from budgetformer.data.stretches import Stretch
+from budgetformer.model_folder import model_identity
 from budgetformer.scaling.failures import Failure
 from budgetformer.scaling.inputs import input_files
 from budgetformer.scaling.parts import PartFolder, write_whole
+from budgetformer.scaling.worker import PartScorer, WorkerPlan
+
+from ..model_folders import make_folder
 
 STRETCHES = [Stretch(path="a.jsonl", first=i, records=1, start_at=10 * i, line=i + 1) for i in range(3)]
 SETTINGS = {"model": "abc", "columns": [("text",), None]}
@@ -54,6 +63,30 @@ def test_parts_of_another_run_are_never_taken(folder: PartFolder) -> None:
     folder.check(resume=False, overwrite=True)
     assert folder.missing(folder.begin(SETTINGS, STRETCHES[:2])) != []
     assert [path.name for path in folder.path.iterdir()] == ["_manifest.json"]
+
+
+def test_what_other_programs_wrote_is_never_replaced(folder: PartFolder) -> None:
+    mine = [folder.path / name for name in ("part-00001.jsonl", "part-0000001.jsonl.gz", "part-notes.jsonl", "a.txt")]
+    for file in mine:
+        file.write_text("mine")
+    folder.check(resume=False, overwrite=True)
+    folder.begin(SETTINGS, STRETCHES)
+    assert {file.read_text() for file in mine} == {"mine"}
+    assert sorted(folder.path.iterdir()) == sorted([folder.manifest, *mine])
+    folder.manifest.write_text('{"tool": "another"}')
+    for asked in ({"resume": False, "overwrite": True}, {"resume": True, "overwrite": False}):
+        with pytest.raises(ValueError, match="start anew in another folder"):
+            folder.check(**asked)
+    assert folder.manifest.read_text() == '{"tool": "another"}'
+
+
+@pytest.mark.parametrize("parts", ["5", "[[9, 0, 1, 0, 1]]", "[[0]]", "null"])
+def test_a_manifest_that_was_edited_is_named(folder: PartFolder, parts: str) -> None:
+    folder.manifest.write_text(
+        f'{{"format": 1, "settings": {{}}, "complete": false, "files": ["a.jsonl"], "parts": {parts}}}'
+    )
+    with pytest.raises(ValueError, match=r"_manifest.json cannot be read .*; start anew in another folder"):
+        folder.check(resume=True, overwrite=False)
 
 
 def test_a_start_anew_that_breaks_off_fits_no_run(folder: PartFolder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,3 +192,49 @@ def test_a_folder_of_input_is_read_by_name_and_nothing_is_left_out(tmp_path: Pat
     (tmp_path / "new").mkdir()
     with pytest.raises(DataError, match="no file with records"):
         input_files(tmp_path / "new", Reading())
+
+
+def test_a_file_that_changes_while_a_part_is_read_leaves_no_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, out = tmp_path / "rows.jsonl", tmp_path / "out"
+    file.write_text('{"text": "money back"}\n' * 3)
+    out.mkdir()
+    model = make_folder(tmp_path / "model")
+    plan = WorkerPlan(
+        folder=str(model),
+        model=model_identity(model),
+        output=str(out),
+        stamps={str(file): file_stamp(file)},
+        columns=Columns(text=("text",)),
+        reading=Reading(),
+        keep_columns=False,
+        request={},
+        precision="float32",
+        execution="auto",
+        threads=torch.get_num_threads(),
+    )
+    monkeypatch.setenv("RAYON_NUM_THREADS", "1")  # so that what a worker sets is taken back
+    scorer = PartScorer(plan)
+    stretch = Stretch(path=str(file), first=0, records=3, start_at=0, line=1)
+    lines = scorer._lines(stretch)
+    first = next(lines)
+    assert json.loads(first)["id"] == 0
+    with open(file, "a") as more:
+        more.write("\n")
+    with pytest.raises(ValueError, match="was changed while it was read; start anew with --overwrite"):
+        write_whole(out / "part-0000000.jsonl", itertools.chain([first], lines))
+    assert "was changed while it was read" in scorer({"part": 0} | asdict(stretch))["failure"]
+    assert list(out.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_what_is_no_file_in_a_folder_of_files_is_named(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "a.jsonl").write_text('{"text": "money back"}\n')
+    strange = tmp_path / "b.jsonl"
+    if kind == "link":
+        strange.symlink_to(tmp_path / "nowhere.jsonl")
+    else:
+        os.mkfifo(strange)
+    with pytest.raises(DataError, match=r"b\.jsonl"):
+        input_files(tmp_path, Reading())

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..data.errors import DataError
 from ..data.names import is_named
+from ..model_folder import read_card
+from .outcome import warn
 from .writing import write_bytes, write_json, written_aside
 
 if TYPE_CHECKING:
@@ -42,10 +44,12 @@ class CurveOptions:
 
 
 def check_writes(folder: Path, *, card: bool, set_default: bool) -> None:
-    """Refuse to change a folder that cannot be written, before any work."""
+    """Refuse to change a folder that cannot be written, or a card that cannot be read, before any work."""
     option = "--card" if card else "--set-default" if set_default else None
     if option is not None and not os.access(folder, os.W_OK):
         raise ValueError(f"{option}: no permission to write in {folder}; copy the folder, or leave {option} out")
+    if card:
+        read_card(folder)
 
 
 def split_of(data: str, split: str | None, *, target: float | None) -> str | None:
@@ -63,7 +67,7 @@ def split_of(data: str, split: str | None, *, target: float | None) -> str | Non
 def run_curve(options: CurveOptions) -> None:
     """Measure, print, choose and write."""
     from ..curve import measure_curve, require_budgets, smallest_budget
-    from ..reporting.curve_card import curve_table
+    from ..reporting.curve_card import curve_table, has_section
     from ..reporting.gallery import measured_curve_picture
     from ..reporting.results import environment
     from .models import load_classifier
@@ -110,6 +114,8 @@ def run_curve(options: CurveOptions) -> None:
     if options.set_default and choice is not None:
         set_default(folder, choice)
         print(f"default: {folder / 'config.json'}")
+        if not options.card and has_section(read_card(folder)):
+            warn(f"{folder / 'README.md'} still shows an earlier curve and default; --card replaces them")
     if options.card:
         card = keep_in_card(folder, points, heads=heads, data=found.source, picture=picture, notes=notes)
         print(f"card: {card}")
@@ -144,12 +150,11 @@ def keep_in_card(
     from ..reporting.picture import png
 
     file = folder / "README.md"
-    card = file.read_text(encoding="utf-8") if file.is_file() else "# A BudgetFormer text classifier\n"
     name = Path(data).name if Path(data).exists() else data  # a path of this machine means nothing to others
     section = curve_section(points, heads=heads, data=name, picture=picture, notes=notes)
     write_bytes(folder / CURVE_PICTURE, png(picture.figure))
     with written_aside(file) as card_file:
-        card_file.write(with_section(card, section))
+        card_file.write(with_section(read_card(folder), section))
     return file
 
 

@@ -141,6 +141,7 @@ def run(
     if not trains:
         training |= {"validation": None} if prunes else {}
         named = {"--" + name.replace("_", "-"): value for name, value in (config | training).items()}
+        named |= {"--seed": seed or None, "--precision": None if precision == "float32" else precision}
         where = "with a BudgetFormer folder, which is not trained here" if prunes else "with --zero-shot"
         o.refuse(named, "without --data, on which budgets are trained" if data is None else where)
     if validation is not None:
@@ -205,7 +206,7 @@ def run(
             return
         most = RANKING_ROWS if rows is None else rows
         asked = ZeroShot(source=source, budget=budget or ZERO_SHOT_BUDGET, most=most, prune=prune_unused)
-    with tqdm(desc="Ranking heads", unit="row", leave=False, disable=quiet or not zero_shot) as bar:
+    with tqdm(desc="Ranking heads", unit="row", leave=False, disable=quiet or not zero_shot or None) as bar:
         converted = convert(model, output=output, zero_shot=asked, progress=bar.update)
     if not quiet:
         _report(converted)

@@ -18,7 +18,7 @@ def prune_folder(
 
     from ..conversion import prune_unused
 
-    with tqdm(desc="Counting heads", unit="row", leave=False, disable=quiet) as bar:
+    with tqdm(desc="Counting heads", unit="row", leave=False, disable=quiet or None) as bar:
         done = prune_unused(folder, data=source, output=output, held_out=held_out, device=device, progress=bar.update)
     if quiet:
         return

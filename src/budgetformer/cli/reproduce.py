@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -35,6 +36,7 @@ EXPERIMENTS = (
 )
 SETS = ("dbpedia14", "ag_news", "imdb", "snli", "yelp_full")
 SCALES = ("smoke", "cpu-small", "cpu", "paper-shape", "paper")
+_REVISION = re.compile(r"\w[\w./-]*", re.ASCII)  # a commit, or a branch or tag of the hub
 EXAMPLES = (
     "Examples:",
     "budgetformer reproduce table2 --scale cpu --data-folder data --dry-run",
@@ -134,6 +136,10 @@ def run(
         raise ValueError(f"--seeds must be at least 1, got {seeds}")
     if time_limit is not None and not 0 < time_limit < math.inf:
         raise ValueError(f"--time-limit must be above 0 minutes, got {time_limit:g}")
+    if results.is_dir():
+        raise ValueError(f"--results {results} is a folder; give a file of rows")
+    if work.exists() and not work.is_dir():
+        raise ValueError(f"--work {work} is a file; give a folder")
     revisions = _revisions(revision, data_folder)
     scale = scale or "cpu"
     if tokenizer is not None and scale in ("smoke", "cpu-small", "cpu"):
@@ -150,6 +156,9 @@ def run(
     from ..training import Interrupted
 
     recipes = _recipes(name, scale=scale, data=data, only=only, tokenizer=tokenizer)
+    read = list(dict.fromkeys(recipe.data.name for recipe in recipes))
+    if unread := [one for one in revisions if one not in read]:
+        raise ValueError(f"--revision of {unread[0]} has no effect on rows of {', '.join(read)}; leave it out")
     asked = Running(
         results=results,
         work=work,
@@ -183,12 +192,15 @@ def _revisions(given: Sequence[str] | None, data_folder: Path | None) -> dict[st
     """Commits by data set, from SET=COMMIT."""
     if given and (data_folder is not None or os.environ.get("BUDGETFORMER_DATA")):
         raise ValueError("--revision has no effect on a data folder: leave one of them out")
-    found = {}
+    found: dict[str, str] = {}
     for one in given or ():
         name, _, commit = one.partition("=")
-        if name not in SETS or not commit.strip():
+        commit = commit.strip()
+        if name not in SETS or not _REVISION.fullmatch(commit) or ".." in commit:
             raise ValueError(f"--revision takes SET=COMMIT with one of {', '.join(SETS)}, got {one!r}")
-        found[name] = commit.strip()
+        if found.get(name, commit) != commit:
+            raise ValueError(f"--revision names two commits of {name}, {found[name]} and {commit}; give one")
+        found[name] = commit
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,7 +28,7 @@ def check_target(path: Path, *, inputs: Sequence[Path] = ()) -> None:
 
 
 def partial_name(path: Path) -> Path:
-    """Where a file lies while it is written."""
+    """Where a file that can be gone on with lies while it is written."""
     return path.with_name(f"{path.name}.partial")
 
 
@@ -47,7 +48,8 @@ def write_bytes(path: Path, data: bytes) -> None:
 @contextmanager
 def _aside(path: Path) -> Iterator[Path]:
     """Where to write; it gets its name when the block, and what was opened in it, ends well."""
-    aside = partial_name(path)
+    # a name of its own, so that two writers do not meet and what a stopped `predict` left to go on with stays
+    aside = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
     try:
         yield aside
         os.replace(aside, path)

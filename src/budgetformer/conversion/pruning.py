@@ -20,7 +20,7 @@ from ..data.labels import encode_labels, model_markers
 from ..data.loading import load
 from ..data.registry import SOURCES, is_named, load_named
 from ..inference import Classifier
-from ..model_folder import CURVE_PICTURE, RECORD, check_folder
+from ..model_folder import CURVE_PICTURE, RECORD, check_folder, read_card, read_record
 from ..reporting.card import pruning_lines
 from .folder import UNREAD, check_output, write_folder
 from .head_use import WINDOW, Pruning, drop_unused
@@ -70,6 +70,7 @@ def prune_unused(
         >>> prune_unused("runs/cheap", data="train.csv", output="runs/small", held_out="test.csv")
     """
     folder, target = check_folder(folder), check_output(output)
+    card, record = read_card(folder), read_record(folder)
     source = data if isinstance(data, RowSource) else RowSource(data=str(data))
     classifier = Classifier.from_pretrained(folder, device=device)
     model, config = classifier.model, classifier.config
@@ -89,9 +90,8 @@ def prune_unused(
             f"each of the {before} heads of {folder} was chosen by some of the {pruning.rows:,} rows of {source.data}: "
             "there is nothing to drop"
         )
-    texts = {"README.md": _card(folder, pruning)}
-    if (folder / RECORD).is_file():
-        record = json.loads((folder / RECORD).read_text(encoding="utf-8"))
+    texts = {"README.md": _with_pruning(card, pruning)}
+    if record is not None:
         texts[RECORD] = json.dumps(record | {"pruning": pruning.describe()}, indent=1, ensure_ascii=False) + "\n"
     unread = load_file(folder / UNREAD) if (folder / UNREAD).is_file() else {}
     classifier.tokenizer.model_max_length = config.text_limit
@@ -155,11 +155,9 @@ def _windows(rows: datasets.Dataset, encoder: TextEncoder) -> Iterator[Encoded]:
         yield encoder.encode([text or "" for text in some["text"]], pairs)
 
 
-def _card(folder: Path, pruning: Pruning) -> str:
-    card = folder / "README.md"
-    text = card.read_text(encoding="utf-8") if card.is_file() else "# A BudgetFormer text classifier\n"
+def _with_pruning(card: str, pruning: Pruning) -> str:
     lines = [*pruning_lines(pruning.describe()), MEASURED_BEFORE, ""]
-    return text.rstrip("\n") + "\n\n" + "\n".join(lines)
+    return card.rstrip("\n") + "\n\n" + "\n".join(lines)
 
 
 def _weights(folder: Path) -> int:

@@ -11,7 +11,8 @@ from .picture import Picture
 from .tables import NONE, Table, markdown_escaped
 
 BEGIN, END = "<!-- budget-curve: begin, replaced as a whole -->", "<!-- budget-curve: end -->"
-_SECTION = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}\n*", re.DOTALL)
+_SECTION = re.compile(f"{re.escape(BEGIN)}(?:(?!{re.escape(BEGIN)}).)*?{re.escape(END)}\n*", re.DOTALL)
+"""From one mark to the next; what stands behind a beginning that has no end is not ours to replace."""
 _BEFORE = re.compile(r"^## (Training|Use|Limits|Loading without the package)\b", re.MULTILINE)
 """Headings of our cards that the section comes before when it is new."""
 
@@ -55,6 +56,11 @@ def curve_section(
     lines = [BEGIN, "## At other budgets", "", said, "", curve_table(rows, heads=heads).to_markdown(), "", *shown]
     lines += ["### Default budget", "", *(markdown_escaped(note) for note in notes), ""] if notes else []
     return "\n".join([*lines, END, ""])
+
+
+def has_section(card: str) -> bool:
+    """Whether a curve is shown in it."""
+    return _SECTION.search(card) is not None
 
 
 def with_section(card: str, section: str) -> str:

@@ -25,6 +25,8 @@ def input_files(path: Path, reading: Reading) -> list[Path]:
     for item in found:
         if item.is_dir():
             raise DataError(f"{item}: this is a folder in the input folder; give one folder of files, or one file")
+        if not item.is_file():  # a link to nothing, or a pipe, whose size is 0
+            check_regular(item)
         if reading.format is None and EXTENSIONS.get(item.suffix.lower()) not in (*SHARED, "csv", "tsv"):
             raise DataError(f"{item}: this is neither .parquet nor .jsonl; move it out of the input folder")
     files = [_checked(item, reading) for item in found if item.stat().st_size]

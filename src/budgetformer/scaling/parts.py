@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from ..data.unicode import require_writable_name
 
 MANIFEST, ASIDE = "_manifest.json", ".partial"
 FORMAT = 1
+_UNFINISHED = re.compile(rf"part-\d{{7,}}\.jsonl\.[0-9a-f]+{re.escape(ASIDE)}")
+_OURS = re.compile(rf"part-\d{{7,}}\.jsonl|{_UNFINISHED.pattern}")
+"""Only what a run wrote itself is ever removed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,9 +72,10 @@ class PartFolder:
             return
         if not self.manifest.is_file():
             raise ValueError(f"{path} holds something else ({content[0]}, …); give a new or empty folder")
+        complete = self.read()["complete"]  # a manifest of another program says that the folder is not ours
         if not overwrite:
-            done = "holds the answers of a run" if self.read()["complete"] else "is left from a stopped run"
-            advice = "" if self.read()["complete"] else "--resume to go on with it, or "
+            done = "holds the answers of a run" if complete else "is left from a stopped run"
+            advice = "" if complete else "--resume to go on with it, or "
             raise ValueError(f"{path} {done}; give {advice}--overwrite to start anew, or another name")
 
     def begin(self, settings: dict[str, Any], stretches: Iterable[Stretch]) -> list[Part]:
@@ -79,8 +84,7 @@ class PartFolder:
         parts = [Part(number=number, stretch=stretch) for number, stretch in enumerate(stretches)]
         if self.manifest.exists():
             self._write_manifest({}, [], complete=False)  # fits no run, should this one be broken off right here
-        for left in self.path.glob("part-*.jsonl*"):
-            left.unlink()
+        self._remove(_OURS)
         self._write_manifest(settings, parts, complete=False)
         return parts
 
@@ -93,8 +97,7 @@ class PartFolder:
                 f"--resume goes on with the same run, but other than in {self.manifest} is now: {', '.join(changed)}; "
                 "give the same input, model and options, or start anew with --overwrite"
             )
-        for left in self.path.glob(f"part-*{ASIDE}"):
-            left.unlink()
+        self._remove(_UNFINISHED)
         return _parts_of(before)
 
     def missing(self, parts: Sequence[Part]) -> list[Part]:
@@ -107,9 +110,13 @@ class PartFolder:
         missing = self.missing(parts)
         if missing:
             raise RuntimeError(f"{self.path}: {missing[0].name} and {len(missing) - 1} other parts are missing")
-        for left in self.path.glob(f"part-*{ASIDE}"):
-            left.unlink()
+        self._remove(_UNFINISHED)
         self._write_manifest(settings, parts, complete=True)
+
+    def _remove(self, names: re.Pattern[str]) -> None:
+        for left in self.path.iterdir():
+            if names.fullmatch(left.name):
+                left.unlink()
 
     def read(self) -> dict[str, Any]:
         """The manifest. Raises ValueError when there is none, or none that can be used."""
@@ -118,8 +125,8 @@ class PartFolder:
         try:
             content = json.loads(self.manifest.read_text(encoding="utf-8"))
             known = content["format"] == FORMAT and isinstance(content["settings"], dict)
-            content["complete"], content["parts"], content["files"]
-        except (ValueError, KeyError, TypeError) as problem:
+            content["complete"], _parts_of(content)
+        except (ValueError, KeyError, TypeError, IndexError) as problem:
             raise ValueError(f"{self.manifest} cannot be read ({problem}); start anew in another folder") from problem
         if not known:
             raise ValueError(f"{self.manifest} was written by another version; start anew in another folder")

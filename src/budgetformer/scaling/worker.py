@@ -76,8 +76,7 @@ class PartScorer:
 
     def _lines(self, stretch: Stretch) -> Iterator[str]:
         plan = self.plan
-        if file_stamp(Path(stretch.path)) != plan.stamps[stretch.path]:
-            raise ValueError(f"{stretch.path} was changed while it was read; start anew with --overwrite")
+        _require_same_input(stretch.path, plan)
         only = None if plan.keep_columns else plan.columns.names()
         rows = stretch_rows(stretch, plan.reading, only=only)
         records = (record_of(row, plan.columns, path=stretch.path) for row in rows)
@@ -86,6 +85,12 @@ class PartScorer:
                 window, self.classifier, plan.columns, request=plan.request, keep_columns=plan.keep_columns
             )
             yield from map(json_line, answers)
+        _require_same_input(stretch.path, plan)  # else some records may be those of before
+
+
+def _require_same_input(path: str, plan: WorkerPlan) -> None:
+    if file_stamp(Path(path)) != plan.stamps[path]:
+        raise ValueError(f"{path} was changed while it was read; start anew with --overwrite")
 
 
 def _require_same_model(plan: WorkerPlan) -> None:
