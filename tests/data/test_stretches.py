@@ -94,7 +94,7 @@ def test_an_error_names_the_line_of_the_whole_file(tmp_path: Path) -> None:
     ("name", "content", "encoding", "words"),
     [
         ("a.csv", b"text\nx\n", "utf-8", "write the file as parquet or jsonl first"),
-        ("a.jsonl.gz", gzip.compress(b'{"text": "a"}\n'), "utf-8", "gunzip it first"),
+        ("a.jsonl.gz", gzip.compress(b'{"text": "a"}\n', mtime=0), "utf-8", "gunzip it first"),
         ("a.jsonl", '{"text": "a"}\n'.encode("utf-16"), "utf-8", "save it as UTF-8"),
         ("a.jsonl", '{"text": "a"}\n'.encode("utf-16-le"), "utf-16-le", "save it as UTF-8"),
         ("a.jsonl", b'{"text": "a"}\r{"text": "b"}\r', "utf-8", "write them with LF"),
