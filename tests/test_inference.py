@@ -10,8 +10,9 @@ import pytest
 import torch
 from transformers import AutoTokenizer
 
-from budgetformer import Classifier, Pair, Prediction
+from budgetformer import Classifier, Pair, Prediction, inference
 from budgetformer.baselines import random_policy
+from budgetformer.data.encoding import Encoded
 from budgetformer.metering.macs import executed_macs
 
 from .conftest import WORDS, sentences
@@ -260,3 +261,15 @@ def test_bfloat16_agrees_with_float32_within_a_few_percent(folder: Path, classif
     ]:
         with pytest.raises(ValueError, match=message):
             Classifier.from_pretrained(folder, **({"device": "cpu"} | option))
+
+
+@pytest.mark.parametrize(("enough", "largest"), [(10**12, 2500), (1, 1024)])
+def test_a_window_is_cut_into_few_large_or_many_small_batches(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, enough: int, largest: int
+) -> None:
+    monkeypatch.setattr(inference, "ENOUGH", enough)
+    classifier = Classifier.from_pretrained(folder, device="cpu", workers=2)
+    encoded = Encoded(input_ids=[[5] * 20] * 750, token_type_ids=None, truncated=(False,) * 750, empty=(False,) * 750)
+    batches = list(classifier._batches(list(range(750)), encoded))
+    assert [i for batch in batches for i in batch] == list(range(750))
+    assert max(map(len, batches)) == largest // 20

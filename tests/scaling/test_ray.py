@@ -168,6 +168,7 @@ def test_a_run_that_was_stopped_and_killed_goes_on_with_the_parts_that_are_missi
     outcome = end_of(process)
     assert outcome.code == 130, outcome.err
     assert "Traceback" not in outcome.err
+    assert [line[:7] for line in outcome.err.splitlines() if line.startswith(("stopped", "error:"))] == ["stopped"]
     done = sum(len(read_jsonl(part)) for part in parts(output))
     way = "go on with the same command and --resume"
     assert outcome.err.splitlines()[-1] == f"stopped after {done:,} records, kept in {output}; {way}"
