@@ -20,7 +20,7 @@ import numpy as np
 from budgetformer import Classifier
 from budgetformer.data.bbc_news import load_bbc_news
 from budgetformer.data.labels import encode_labels
-from budgetformer.demo import BATCH_SIZE, EPOCHS, LEARNING_RATE, MAX_LENGTH, demo_settings
+from budgetformer.demo import BATCH_SIZE, EPOCHS, LEARNING_RATE, MAX_LENGTH, WORD_DROPOUT, demo_settings
 from budgetformer.evaluation import evaluate
 from budgetformer.reporting.results import append_row, environment
 from budgetformer.training import run
@@ -29,7 +29,14 @@ FOLDS = 4
 
 
 def one(
-    fold: int, *, dropout: float, batch_size: int, epochs: float, learning_rate: float, max_length: int
+    fold: int,
+    *,
+    dropout: float,
+    word_dropout: float,
+    batch_size: int,
+    epochs: float,
+    learning_rate: float,
+    max_length: int,
 ) -> dict[str, object]:
     """The settings and figures of one fold."""
     news = load_bbc_news(seed=0)
@@ -49,6 +56,7 @@ def one(
                 validation=validation,
                 batch_size=batch_size,
                 learning_rate=learning_rate,
+                word_dropout=word_dropout,
                 max_length=max_length,
                 text_column=("text",),
                 label_column="label",
@@ -59,7 +67,7 @@ def one(
         rows = encode_labels(held_out, news.class_names, source="the articles held out")
         figures = evaluate(Classifier.from_pretrained(trained.output), rows).figures
     names = ("accuracy", "macro_f1", "rows", "mean_heads", "mean_budget")
-    tried = {"dropout": dropout, "batch_size": batch_size, "epochs": epochs}
+    tried = {"dropout": dropout, "word_dropout": word_dropout, "batch_size": batch_size, "epochs": epochs}
     tried |= {"learning_rate": learning_rate, "max_length": max_length}
     return {"fold": fold} | tried | {name: figures[name] for name in names}
 
@@ -70,12 +78,14 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True, help="JSON lines; rows are appended")
     parser.add_argument("--fold", type=int, action="append", choices=range(FOLDS), help="default: all")
     parser.add_argument("--dropout", type=float, default=0.1)
+    parser.add_argument("--word-dropout", type=float, default=WORD_DROPOUT)
     parser.add_argument("--batch-size", type=int, default=BATCH_SIZE)
     parser.add_argument("--epochs", type=float, default=EPOCHS)
     parser.add_argument("--learning-rate", type=float, default=LEARNING_RATE)
     parser.add_argument("--max-length", type=int, default=MAX_LENGTH)
     given = parser.parse_args()
-    tried = {n: getattr(given, n) for n in ("dropout", "batch_size", "epochs", "learning_rate", "max_length")}
+    names = ("dropout", "word_dropout", "batch_size", "epochs", "learning_rate", "max_length")
+    tried = {name: getattr(given, name) for name in names}
     for fold in given.fold or range(FOLDS):
         row = one(fold, **tried)
         append_row(given.output, {"experiment": "demo_folds"} | row | environment())

@@ -15,6 +15,10 @@ import torch
 
 from budgetformer import BudgetFormerConfig, BudgetFormerForSequenceClassification
 
+# One thread in this process and in those that tests start: several run at a time, and the last digits of a sum depend
+# on how many threads share it.
+torch.set_num_threads(int(os.environ.setdefault("OMP_NUM_THREADS", "1")))
+
 WORDS = {
     "praise": ["good", "great", "fine", "lovely", "nice", "super"],
     "refund": ["bad", "awful", "poor", "sad", "ugly", "weak"],

@@ -56,7 +56,7 @@ def run_python(code: str, *, folder: Path | None = None, **environment: str) -> 
         encoding="utf-8",
         timeout=120,
         cwd=folder,
-        env=os.environ | {"PYTHONIOENCODING": "utf-8", "OMP_NUM_THREADS": "1"} | environment,
+        env=os.environ | {"PYTHONIOENCODING": "utf-8"} | environment,
     )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout

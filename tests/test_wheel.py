@@ -34,7 +34,7 @@ def test_a_built_wheel_trains_and_predicts_away_from_the_checkout(small_csv: Pat
     site = tmp_path / "site"
     install = [sys.executable, "-m", "pip", "install", "--no-deps", "--quiet", "--target", str(site), str(wheel)]
     subprocess.run(install, check=True, cwd=tmp_path, timeout=200)
-    environment = os.environ | {"PYTHONPATH": str(site), "OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"PYTHONPATH": str(site)}
 
     def command(*arguments: str) -> str:
         code = "from budgetformer_command import main; main()"

@@ -66,7 +66,7 @@ class Here:
 def environment(**changes: str) -> dict[str, str]:
     """This process's environment with the package's source first."""
     source = str(Path(budgetformer_command.__file__).parent)
-    return os.environ | {"PYTHONPATH": source, "OMP_NUM_THREADS": "1"} | changes
+    return os.environ | {"PYTHONPATH": source} | changes
 
 
 def start(*arguments: object, entry: list[str] = ENTRY, **changes: str) -> subprocess.Popen[str]:

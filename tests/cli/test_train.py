@@ -29,6 +29,7 @@ PHONES = [("great phone", "pos"), ("weak battery", "neg"), ("ok", "pos")]
         (["--class-weights", "heavy"], "--class-weights must be balanced or numbers"),
         (["--class-weights", "1,2"], "class_weights must be one number"),
         (["--label-smoothing", "1"], "label_smoothing must"),
+        (["--word-dropout", "1"], "word_dropout must"),
         (["--device", "tpu9"], "tpu9"),
         (["--text-column", "body"], "'body'"),
         (["--encoding", "klingon"], "klingon"),

@@ -230,6 +230,7 @@ def test_tensorboard_sees_what_the_heads_do(small_csv: Path, tmp_path: Path, tin
         ({"learning_rate": float("nan")}, "learning_rate must be above 0, got nan"),
         ({"preset": "huge"}, "preset must be one of tiny, small, base, paper, got 'huge'"),
         ({"label_smoothing": 1.5}, r"label_smoothing must lie in \[0, 1\)"),
+        ({"word_dropout": -0.1}, r"word_dropout must lie in \[0, 1\)"),
         ({"resume": True, "overwrite": True}, "give one of them"),
         ({"class_weights": "equal"}, "'balanced'"),
         ({"device": "cuda:1"}, "CUDA_VISIBLE_DEVICES=1"),

@@ -98,7 +98,10 @@ def predict_file(job: PredictionJob, classifier: Classifier, *, folder: Path, re
 def _rows(
     job: PredictionJob, classifier: Classifier, columns: Columns, request: dict[str, Any], *, skip: int
 ) -> Iterator[dict[str, Any]]:
-    """The rows after the first ``skip``, computed in the windows of an undisturbed run: every digit is the same."""
+    """The rows after the first ``skip``, computed in the windows of an undisturbed run.
+
+    With as many threads as before, every digit is the same.
+    """
     records = iter_records(job.input, columns, job.reading, keep_columns=job.keep_columns)
     again = skip % WINDOW  # windows are those of a run that was not stopped, so that its last digits are the same
     records = itertools.islice(records, skip - again, None)

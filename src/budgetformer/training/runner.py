@@ -32,6 +32,7 @@ from .settings import TrainingSettings
 from .start import BudgetStart, Start
 from .target import measure_target
 from .trainer import BudgetTrainer, classification_metrics
+from .word_dropout import WordDropout
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,6 +269,7 @@ def build_trainer(
         compute_metrics=classification_metrics,
         phases=phases,
         gate_learning_rate=settings.gate_learning_rate,
+        word_dropout=WordDropout(data.tokenizer, share=settings.word_dropout) if settings.word_dropout else None,
     )
     # First, so that loggers such as TensorBoard see what it adds to a log row.
     trainer.callback_handler.callbacks.insert(0, BudgetSchedule(phases) if model.config.budgeted else TrainingWatch())

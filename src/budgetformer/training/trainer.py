@@ -23,6 +23,7 @@ from ..configuration import IGNORED
 from ..metering.scores import scores
 from .order import EpochOrder
 from .phases import Phases
+from .word_dropout import WordDropout
 
 VIOLATION = 1.0
 """What the score of a checkpoint loses when its mean budget leaves ``[s_min, s_max]``; twice before budgets begin."""
@@ -43,25 +44,34 @@ class BudgetTrainer(Trainer):
 
     ``phases``: the learning rates fall to 0 in each of them. ``gate_learning_rate``: that of the nets f and g, None: as
     for the rest. ``teacher``: from when it is set, its logits with all heads join the training batches.
+    ``word_dropout``: hides tokens of the training batches, from the model and not from its teacher.
     """
 
     optimizer: Any
     lr_scheduler: Any
 
     def __init__(
-        self, *args: Any, phases: Phases | None = None, gate_learning_rate: float | None = None, **kwargs: Any
+        self,
+        *args: Any,
+        phases: Phases | None = None,
+        gate_learning_rate: float | None = None,
+        word_dropout: WordDropout | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(*args, **kwargs)
         self.phases = phases or Phases()
         self.gate_learning_rate = gate_learning_rate
+        self.word_dropout = word_dropout
         self.teacher: nn.Module | None = None
 
     def compute_loss(self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """As in ``Trainer``, with the teacher's logits in training."""
+        """As in ``Trainer``; in training, with the teacher's logits and without the words that are dropped."""
         if self.teacher is not None and model.training:
             with torch.no_grad():
                 known = {name: value for name, value in inputs.items() if name != "labels"}
                 inputs = {**inputs, "teacher_logits": self.teacher(**known, budget=1.0).logits}
+        if self.word_dropout is not None and model.training:
+            inputs = {**inputs, "input_ids": self.word_dropout(inputs["input_ids"])}
         return super().compute_loss(model, inputs, *args, **kwargs)
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
