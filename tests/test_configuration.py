@@ -58,6 +58,8 @@ def test_a_fixed_budget_outside_its_range_is_named(value: Any) -> None:
         ("default_budget", NAN),
         ("default_budget", [0.5]),
         ("default_budget", True),
+        ("budgeted", "false"),
+        ("norm_bias", 1),
         ("pair_column", 5),
         ("label_column", ["label"]),
         ("selection", "hard"),

@@ -15,6 +15,18 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "execution": ("auto", "reference", "packed", "cuda"),
 }
 
+FLAGS = (
+    "budgeted",
+    "tau_floored",
+    "embedding_norm",
+    "skip_first_norm",
+    "is_gated_act",
+    "norm_bias",
+    "attention_bias",
+    "mlp_bias",
+    "classifier_bias",
+    "classifier_norm",
+)
 LAYER_TYPES = ("full_attention", "sliding_attention")
 
 
@@ -25,6 +37,8 @@ def check_fields(config: Any) -> None:
     """
     for field, choices in CHOICES.items():
         _require(config, field, getattr(config, field) in choices, f"be one of {', '.join(choices)}")
+    for field in FLAGS:
+        _require(config, field, isinstance(getattr(config, field), bool), "be True or False")
     for field in (
         "vocab_size",
         "hidden_size",
@@ -105,7 +119,6 @@ def check_fields(config: Any) -> None:
     for field in ("alpha_base", "alpha_max", "beta_max", "sigma_max", "gamma", "budget_price", "distillation"):
         _require(config, field, _between(getattr(config, field), 0, math.inf), "be 0 or above")
     _require(config, "beta_end", _between(config.beta_end, -1, 1), "lie in [-1, 1]")
-    _require(config, "tau_floored", isinstance(config.tau_floored, bool), "be True or False")
     if config.fixed_budget is not None:
         low_enough = config.fixed_budget == 0 and config.min_heads == 0 and _is_number(config.fixed_budget)
         allowed = _between(config.fixed_budget, 0, 1) and (config.fixed_budget > 0 or low_enough)
