@@ -2,7 +2,7 @@
 
     python benchmarks/large_job.py
     python benchmarks/large_job.py --texts 2e8 --days 1 --price 0.031 --watts 7 --grams-per-kwh 56
-    python benchmarks/large_job.py --commit f3c14ab --commit 45d84c0     only rows of these commits, as in docs/scale.md
+    python benchmarks/large_job.py --commit 1fcbb0f --commit 45d84c0     only rows of these commits, as in docs/scale.md
 
 Reads results/inference.jsonl and writes nothing. The newest row of a shape and a data set counts.
 """
