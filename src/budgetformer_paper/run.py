@@ -8,6 +8,7 @@ import time
 import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,9 @@ from budgetformer.training import Interrupted, TimeOver
 
 from .cost import measure_cost
 from .measure import Measured, measure, measure_tfidf, with_seed
+from .processes import ProcessFailed
 from .recipe import Recipe
-from .rows import draw, missing_data, said_missing
+from .rows import Drawn, draw, missing_data, said_missing
 from .running import Running
 from .scales import expected_seconds
 from .trained import check_pretrained, is_trained, model_folder, train, training_figures
@@ -84,7 +86,7 @@ def plan(recipes: Iterable[Recipe], *, seeds: int, running: Running) -> list[Pla
 
 
 def reproduce(recipes: Iterable[Recipe], *, seeds: int, running: Running) -> Outcome:
-    """Run what is not there yet.
+    """Run what is not there yet. Under ``torchrun`` all processes call it; the first one measures and writes.
 
     A run that fails, for whatever reason, is reported, and the next one begins; so are runs on a data set that is
     missing. When the time limit is over, the present training is saved and no other begins.
@@ -92,14 +94,21 @@ def reproduce(recipes: Iterable[Recipe], *, seeds: int, running: Running) -> Out
     Raises ValueError before any work when no run can be made, and Interrupted after Ctrl-C with finished rows and the
     state of the training kept: the same call goes on.
     """
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        raise ValueError("reproduce runs in one process: start it without torchrun")
     started = time.monotonic()
     deadline = None if running.time_limit is None else started + running.time_limit
-    pick_device(running.device)
-    recipes = list(recipes)
+    device, recipes = pick_device(running.device), list(recipes)
+    for recipe in recipes:
+        if recipe.training is not None:
+            running.processes.share(recipe.training.batch_size or 1)
+    with running.processes.joined(device):
+        return _reproduce(recipes, seeds=seeds, running=running, deadline=deadline)
+
+
+def _reproduce(recipes: list[Recipe], *, seeds: int, running: Running, deadline: float | None) -> Outcome:
+    processes = running.processes
     planned = plan(recipes, seeds=seeds, running=running)
-    waiting = [row for row in planned if not row.done]
+    undone = processes.first(lambda: [number for number, row in enumerate(planned) if not row.done])
+    waiting = [planned[number] for number in undone]
     check_pretrained(row.recipe for row in waiting)
     of_data = [row.recipe.data.name for row in waiting if not row.recipe.ask.cost]
     missing = missing_data(of_data, running.data_folder)
@@ -108,7 +117,7 @@ def reproduce(recipes: Iterable[Recipe], *, seeds: int, running: Running) -> Out
     whole, finished = sum(row.seconds for row in waiting), 0.0
     written, failed = 0, list[tuple[str, str]]()
     for number, row in enumerate(waiting, start=1):
-        if deadline is not None and time.monotonic() >= deadline:
+        if processes.first(lambda: deadline is not None and time.monotonic() >= deadline):
             break
         name = f"{row.recipe.label}, seed {row.seed}"
         _say(running, f"[{number}/{len(waiting)}] {name}; about {in_words(whole - finished)} to go")
@@ -119,11 +128,12 @@ def reproduce(recipes: Iterable[Recipe], *, seeds: int, running: Running) -> Out
             written += 1
         except TimeOver:
             break
-        except Interrupted:
+        except (Interrupted, ProcessFailed):
             raise
         except Exception as error:
             failed.append((name, _reason(error)))
-            print(f"failed: {name}: {failed[-1][1]}", file=sys.stderr)
+            if processes.is_first:
+                print(f"failed: {name}: {failed[-1][1]}", file=sys.stderr)
         finished += row.seconds
     left = len(waiting) - written - len(failed)
     return Outcome(written=written, skipped=len(planned) - len(waiting), failed=failed, left=left)
@@ -133,42 +143,65 @@ def run_row(recipe: Recipe, *, seed: int, running: Running, deadline: float | No
     """Train unless the model is there, measure, and append the row."""
     started = time.perf_counter()
     recipe = with_seed(recipe, seed)
-    if recipe.ask.cost:
-        figures: dict[str, Any] = measure_cost(recipe, seed=seed, device=running.device)
-    else:
-        figures = _figures(recipe, seed, running, deadline)
-    append_row(
-        running.results,
-        {
-            "experiment": recipe.experiment,
-            "recipe": recipe.label,
-            "what": recipe.what,
-            "scale": recipe.scale,
-            "seed": seed,
-            "digest": recipe.row_digest(),
-            "data": recipe.data.name,
-            "config": {"data": asdict(recipe.data), "training": recipe.settings(), "ask": asdict(recipe.ask)},
-            "printed": asdict(recipe.printed),
-            **figures,
-            "seconds": round(time.perf_counter() - started, 1),
-            **environment(),
-        },
-    )
+    folders, drawn = ([], None) if recipe.ask.cost else _trained(recipe, seed, running, deadline)
+
+    def append() -> None:
+        figures = _figures(recipe, folders, drawn, seed=seed, running=running)
+        append_row(running.results, _row(recipe, seed, figures, seconds=time.perf_counter() - started, running=running))
+
+    running.processes.first(append)
 
 
-def _figures(recipe: Recipe, seed: int, running: Running, deadline: float | None) -> dict[str, Any]:
-    """What is measured of a trained model, or of TF-IDF."""
-    revision = running.revisions.get(recipe.data.name)
-    drawn = draw(
-        recipe.data, work=running.work, data_folder=running.data_folder, quiet=running.quiet, revision=revision
-    )
+def _row(recipe: Recipe, seed: int, figures: dict[str, Any], *, seconds: float, running: Running) -> dict[str, Any]:
+    return {
+        "experiment": recipe.experiment,
+        "recipe": recipe.label,
+        "what": recipe.what,
+        "scale": recipe.scale,
+        "seed": seed,
+        "digest": recipe.row_digest(),
+        "data": recipe.data.name,
+        "config": {"data": asdict(recipe.data), "training": recipe.settings(), "ask": asdict(recipe.ask)},
+        "printed": asdict(recipe.printed),
+        "processes": running.processes.count,
+        **figures,
+        "seconds": round(seconds, 1),
+        **environment(),
+    }
+
+
+def _trained(recipe: Recipe, seed: int, running: Running, deadline: float | None) -> tuple[list[Path], Drawn]:
+    """The folders of the models that a row asks, trained if need be, and the rows of data."""
+    processes = running.processes
+
+    def drawing() -> Drawn:
+        return draw(
+            recipe.data,
+            work=running.work,
+            data_folder=running.data_folder,
+            quiet=running.quiet,
+            revision=running.revisions.get(recipe.data.name),
+        )
+
+    drawn = processes.first(drawing)
+    if recipe.training is None:
+        return [], drawn
+    folders = [model_folder(needed, seed, running) for needed in recipe.trainings()]
+    for needed, folder in zip(recipe.trainings(), folders, strict=True):
+        if not processes.first(partial(is_trained, folder)):
+            train(needed, drawn, folder, running, deadline=deadline)
+    return folders, drawn
+
+
+def _figures(
+    recipe: Recipe, folders: list[Path], drawn: Drawn | None, *, seed: int, running: Running
+) -> dict[str, Any]:
+    """What is measured of a trained model, of TF-IDF, or of the cost of a step."""
+    if drawn is None:
+        return measure_cost(recipe, seed=seed, device=running.device)
     rows = {"rows": {k: v for k, v in drawn.summary.items() if k not in ("name", "asked")}}
     if recipe.training is None:
         return rows | measure_tfidf(drawn, seed=seed).figures
-    folders = [model_folder(needed, seed, running) for needed in recipe.trainings()]
-    for needed, folder in zip(recipe.trainings(), folders, strict=True):
-        if not is_trained(folder):
-            train(needed, drawn, folder, running, deadline=deadline)
     measured = measure(recipe, folders, drawn, seed=seed, device=running.device, quiet=running.quiet)
     _keep_budgets(recipe, seed, measured, running)
     return rows | measured.figures | training_figures(folders[0])
@@ -200,5 +233,5 @@ def _keep_budgets(recipe: Recipe, seed: int, measured: Measured, running: Runnin
 
 
 def _say(running: Running, text: str) -> None:
-    if not running.quiet:
+    if running.processes.is_first and not running.quiet:
         print(text, file=sys.stderr)

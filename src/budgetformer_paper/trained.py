@@ -36,8 +36,10 @@ def train(recipe: Recipe, drawn: Drawn, folder: Path, running: Running, *, deadl
 
     Raises Interrupted with the state saved after Ctrl-C or, as TimeOver, at the deadline.
     """
-    resume = newest_checkpoint(folder) is not None
+    processes = running.processes
+    resume, there = processes.first(lambda: (newest_checkpoint(folder) is not None, folder.exists()))
     assert recipe.training is not None
+    assert recipe.training.batch_size is not None
     settings = replace(
         recipe.training,
         train=drawn.train,
@@ -47,19 +49,20 @@ def train(recipe: Recipe, drawn: Drawn, folder: Path, running: Running, *, deadl
         label_column=drawn.columns.label,
         output=folder,
         resume=resume,
-        overwrite=not resume and folder.exists(),
+        overwrite=not resume and there,
+        batch_size=processes.share(recipe.training.batch_size),
         device=running.device,
-        quiet=running.quiet,
+        quiet=running.quiet or not processes.is_first,
         title=recipe.label,
     )
     start = start_of(load_source(str(pretrained_folder())), {}) if settings.start else None
-    before = _spent(folder) if resume else 0.0
+    before = processes.first(lambda: _spent(folder) if resume else 0.0)
     started = time.perf_counter()
     try:
-        with MemoryMeter(device=_cuda(settings)) as meter:
+        with MemoryMeter(device=_cuda(settings)) as meter, processes.together():
             result = run_training(settings, start, deadline=deadline)
     except Interrupted:
-        if before is not None and (folder / CHECKPOINTS).is_dir():
+        if processes.is_first and before is not None and (folder / CHECKPOINTS).is_dir():
             seconds = before + time.perf_counter() - started
             (folder / CHECKPOINTS / SPENT).write_text(json.dumps({"seconds": seconds}), encoding="utf-8")
         raise
@@ -69,8 +72,9 @@ def train(recipe: Recipe, drawn: Drawn, folder: Path, running: Running, *, deadl
         "peak_memory": meter.resident.bytes,
         "peak_device_memory": meter.device.bytes,
     }
-    (folder / NOTES).write_text(json.dumps(notes), encoding="utf-8")
-    drop_checkpoints(folder)
+    if processes.is_first:
+        (folder / NOTES).write_text(json.dumps(notes), encoding="utf-8")
+        drop_checkpoints(folder)
 
 
 def _spent(folder: Path) -> float | None:

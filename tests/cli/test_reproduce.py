@@ -85,12 +85,12 @@ def test_mistakes_are_one_line_and_write_nothing(
 def test_under_a_launcher_of_several_processes_one_line_is_said(
     here: Here, options: list[object], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("WORLD_SIZE", "3")
     monkeypatch.setenv("RANK", "1")
     second = here("reproduce", "table2", *options)
     assert (second.code, second.out, second.err) == (2, "", "")
     monkeypatch.setenv("RANK", "0")
-    assert "start it without torchrun" in here.mistake("reproduce", "table2", *options)
+    assert "cannot be shared evenly by 3 processes" in here.mistake("reproduce", "table2", *options)
     assert not (tmp_path / "work").exists()
 
 

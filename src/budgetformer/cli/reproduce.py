@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from . import options as o
-from .outcome import FAILED, MISTAKE, Stopped
+from .outcome import FAILED, MISTAKE, STOPPED, Stopped
 
 if TYPE_CHECKING:
     from budgetformer_paper.recipe import Recipe
@@ -44,6 +44,7 @@ EXAMPLES = (
     "budgetformer reproduce table5 --scale cpu --data ag_news --only 4L-8H --only 4L-12H",
     "budgetformer reproduce table2 --scale cpu-small --time-limit 30",
     "budgetformer reproduce table2 --scale paper",
+    "torchrun --nproc-per-node 4 -m budgetformer reproduce table2 --scale paper",
     "budgetformer reproduce report --output runs/reproduction",
 )
 
@@ -144,13 +145,10 @@ def run(
     scale = scale or "cpu"
     if tokenizer is not None and scale in ("smoke", "cpu-small", "cpu"):
         raise ValueError(f"--tokenizer has no effect at scale {scale}, which trains a vocabulary; leave it out")
-    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
-        if os.environ.get("RANK", "0") != "0":  # one of the processes says it
-            raise typer.Exit(MISTAKE)
-        raise ValueError("reproduce runs in one process: start it without torchrun")
     from .libraries import quiet_libraries
 
     quiet_libraries()
+    from budgetformer_paper.processes import Processes
     from budgetformer_paper.run import Running, plan, reproduce
 
     from ..training import Interrupted
@@ -168,7 +166,11 @@ def run(
         quiet=quiet,
         time_limit=None if time_limit is None else 60 * time_limit,
         revisions=revisions,
+        processes=Processes.of_environment(),
     )
+    if not asked.processes.is_first:  # one of the processes says what all of them find
+        _beside(recipes, seeds, asked, dry_run=dry_run)
+        return
     if dry_run:
         _list(plan(recipes, seeds=seeds, running=asked), scale, asked)
         return
@@ -184,6 +186,24 @@ def run(
         print(f"the time is over with {outcome.left} rows to do: the same command goes on")
     for row, reason in outcome.failed:
         print(f"failed: {row}: {reason}")
+    if outcome.failed:
+        raise typer.Exit(FAILED)
+
+
+def _beside(recipes: Sequence[Recipe], seeds: int, asked: Running, *, dry_run: bool) -> None:
+    """Share the trainings of the first process and say nothing."""
+    from budgetformer_paper.run import reproduce
+
+    from ..training import Interrupted
+
+    if dry_run:
+        return
+    try:
+        outcome = reproduce(recipes, seeds=seeds, running=asked)
+    except (Interrupted, KeyboardInterrupt):
+        raise typer.Exit(STOPPED) from None
+    except ValueError:
+        raise typer.Exit(MISTAKE) from None
     if outcome.failed:
         raise typer.Exit(FAILED)
 
