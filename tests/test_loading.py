@@ -251,7 +251,7 @@ print(json.dumps(Classifier.from_pretrained({str(moved)!r}, device="cpu")("good 
     ("break_", "message"),
     [
         (lambda f: shutil.rmtree(f), "does not exist; give a folder written by"),
-        (lambda f: (f / "config.json").unlink(), "no config.json; was the training finished"),
+        (lambda f: (f / "config.json").unlink(), "has weights and no config.json; copy the whole folder"),
         (lambda f: (f / "config.json").write_text("{"), "not readable as a configuration"),
         (lambda f: (f / "config.json").write_text('{"model_type": "bert"}'), "model of type 'bert'"),
         (lambda f: (f / "model.safetensors").unlink(), r"no model\.safetensors"),

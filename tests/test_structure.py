@@ -24,6 +24,7 @@ LEVELS = [
         "model_folder",
         "locking",
         "windows",
+        "resuming",
         "side_by_side",
         "quiet",
         "fewer_heads",

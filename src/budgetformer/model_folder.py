@@ -27,6 +27,8 @@ def check_folder(folder: str | Path) -> Path:
         what = "is a file" if folder.exists() else "does not exist"
         raise ValueError(f"model folder {folder} {what}; give a folder written by `budgetformer train`")
     file = folder / "config.json"
+    if not file.is_file() and (folder / "model.safetensors").is_file():
+        raise ValueError(f"{folder} has weights and no config.json; copy the whole folder that training wrote")
     if not file.is_file() and (folder / CHECKPOINTS).is_dir():
         raise ValueError(
             f"{folder} is a training run that was stopped and no model folder yet (it has no config.json): go on with "

@@ -31,6 +31,17 @@ def test_a_page_and_the_numbers_are_written(here: Here, model: Path, tmp_path: P
     assert "tokens of the text are shown" in outcome.out
 
 
+def test_without_output_the_table_is_all(
+    here: Here, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    outcome = here("explain", model, TEXT)
+    assert outcome.code == 0, outcome.err
+    assert "Heads that ran" in outcome.out
+    assert "in the pictures" not in outcome.out
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_pair_is_explained_as_a_picture(here: Here, pair_model: Path, tmp_path: Path) -> None:
     output = tmp_path / "heads.PNG"
     outcome = here("explain", pair_model, "great thanks", "--pair", "close the door", "--output", output, "--heads", 2)
@@ -80,7 +91,7 @@ def test_mistakes_are_one_line_and_write_nothing(here: Here, model: Path, pair_m
         "give the second text with --pair": (pair_model, TEXT, "--output", output),
         "there is no folder": (model, TEXT, "--output", tmp_path / "no" / "heads.html"),
         "written twice": (model, TEXT, "--output", output, "--json", output),
-        "Missing option '--output'": (model, TEXT),
+        "--tokens has no effect without --output": (model, TEXT, "--tokens", 8),
     }
     for said, arguments in wrong.items():
         assert said in here.mistake("explain", *arguments)

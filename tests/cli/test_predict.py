@@ -190,7 +190,7 @@ def test_a_stopped_run_goes_on_where_it_was(here: Here, model: Path, tmp_path: P
     assert "--resume" in here.mistake(*arguments)
     with open(partial, "a", encoding="utf-8") as half:
         half.write('9999,"half a' if extension == "csv" else '{"id": 9999, "label": "Ü')
-    assert "request" in here.mistake(*arguments, "--resume", "--budget", "0.5")
+    assert "budget (none before, 0.5 now)" in here.mistake(*arguments, "--resume", "--budget", "0.5")
     outcome = here(*arguments, "--resume")
     assert outcome.code == 0, outcome.err
     assert "going on after" in outcome.err
@@ -199,6 +199,7 @@ def test_a_stopped_run_goes_on_where_it_was(here: Here, model: Path, tmp_path: P
     read = read_jsonl if extension == "jsonl" else table
     assert [int(row["id"]) for row in read(output)] == list(range(len(rows)))
     assert output.read_bytes() == whole.read_bytes()
+    assert "is complete: there is nothing to resume" in here.mistake(*arguments, "--resume")
     assert not list(tmp_path.glob("*.partial*"))
 
 

@@ -126,7 +126,7 @@ def test_a_target_that_cannot_be_is_refused_and_nothing_is_written(
         (("convert", source, "--data", data, "--zero-shot", *drop), "--target-accuracy-drop has no effect with --zero"),
         (("convert", source, "--data", less, *drop), "rows of 2 of the classifier's 3 classes"),
         (("train", "--from", source, "--train", data, "--dense", *drop), "has no effect with --dense"),
-        (("train", "--from", tmp_path / "none", "--train", data, *drop), "neither a folder nor a model"),
+        (("train", "--from", tmp_path / "none", "--train", data, *drop), "there is no folder"),
     ):
         assert said in here.mistake(*command, *out)
         assert not (tmp_path / "out").exists()

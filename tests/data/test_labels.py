@@ -132,6 +132,9 @@ def test_an_unknown_label_is_named_with_rows_and_file():
     test = rows("pos", "pos", "pos", "neg", "neg", "neg", "mixed")
     with pytest.raises(DataError, match=r"test\.csv: label 'mixed' \(1 row\) is none of the classes 'neg', 'pos'"):
         encode_labels(test, ["neg", "pos"], source="test.csv")
+    odd = rows("Pos", "mixed", "neg")
+    with pytest.raises(DataError, match=r"labels 'Pos' \(1 row\), 'mixed' \(1 row\) are none .* did you mean 'pos'"):
+        encode_labels(odd, ["neg", "pos"], source="test.csv")
 
 
 def test_a_part_without_some_classes_is_fine():

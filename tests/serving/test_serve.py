@@ -120,11 +120,14 @@ def test_other_kinds_of_content_and_unknown_places_are_refused(server: Running) 
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
         refused(server.client.post("/classify", content=good, headers={"Content-Type": kind}), 415)
     refused(server.client.post("/classify", content=good), 415)
-    refused(server.client.get("/nowhere"), 404)
+    nowhere = server.client.get("/docs")
+    refused(nowhere, 404)
+    assert "/openapi.json" in nowhere.json()["error"]
     refused(server.client.post("/classify/", content=good, headers=JSON), 404)
     wrong_method = server.client.get("/classify")
     refused(wrong_method, 405)
     assert wrong_method.headers["allow"] == "POST"
+    assert "takes no GET; use POST" in wrong_method.json()["error"]
     charset = {"Content-Type": "application/json; charset=utf-8"}
     assert server.client.post("/classify", content=good, headers=charset).status_code == 200
 

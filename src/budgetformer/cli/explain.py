@@ -28,8 +28,13 @@ def run(
     folder: o.Folder,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to look at.")],
     output: Annotated[
-        Path, typer.Option("--output", metavar="FILE", help=".html (one page, loads nothing) or .png (pictures only).")
-    ],
+        Path | None,
+        typer.Option(
+            "--output",
+            metavar="FILE",
+            help=".html (one page, loads nothing) or .png (pictures only). Default: the table on screen alone.",
+        ),
+    ] = None,
     pair: Annotated[
         str | None, typer.Option("--pair", metavar="TEXT", help="The second text, for a model of pairs.")
     ] = None,
@@ -55,7 +60,9 @@ def run(
     device: o.Device = "auto",
 ) -> None:
     o.require_share(budget, max_budget)
-    if output.suffix.lower() not in KINDS:
+    if output is None:
+        o.refuse({"--tokens": tokens}, "without --output FILE: there are no pictures")
+    elif output.suffix.lower() not in KINDS:
         raise ValueError(f"--output {output}: an explanation is written as {' or '.join(KINDS)}; choose one of these")
     if heads is not None and heads < 1:
         raise ValueError(f"--heads must be at least 1, got {heads}")
@@ -64,9 +71,10 @@ def run(
     from .writing import check_target, write_bytes, written_aside
 
     inputs = model_files(check_folder(folder))
-    check_target(output, inputs=inputs)
+    if output is not None:
+        check_target(output, inputs=inputs)
     if json_file is not None:
-        check_target(json_file, inputs=[*inputs, output])
+        check_target(json_file, inputs=[*inputs, *([] if output is None else [output])])
     from ..reporting.figures.attention import MOST_TOKENS
 
     if tokens is not None and not 1 <= tokens <= MOST_TOKENS:
@@ -91,16 +99,17 @@ def run(
     item = typed(text) if pair is None else Pair(typed(text), typed(pair))
     explained = explain(classifier, item, heads=heads, **request)
     shown = tokens_shown(explained, tokens or TOKENS_SHOWN)
-    if output.suffix.lower() == ".png":
+    if output is not None and output.suffix.lower() == ".png":
         write_bytes(output, png(explained, shown))
-    else:
+    elif output is not None:
         with written_aside(output) as file:
             file.write(page(explained, shown, model=folder.resolve().name))
     if json_file is not None:
         with written_aside(json_file) as file:
             file.write(json.dumps(explained.to_dict(), ensure_ascii=False, allow_nan=False) + "\n")
     _report(explained)
-    print(f"in the pictures: {shown.words}")
+    if output is not None:
+        print(f"in the pictures: {shown.words}")
     for what, target in (("explanation", output), ("numbers", json_file)):
         if target is not None:
             print(f"{what}: {target}")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ..locking import alone_in
+from ..resuming import differences
 from .writing import partial_name, write_json
 
 
@@ -47,6 +48,8 @@ class ResumableFile:
         partial = partial_name(path)
         if resume and overwrite:
             raise ValueError("--resume goes on with a stopped run and --overwrite starts anew: give one of them")
+        if resume and path.exists() and not partial.is_file():
+            raise ValueError(f"{path} is complete: there is nothing to resume; --overwrite starts anew")
         if resume and not partial.is_file():
             raise ValueError(f"{partial}: there is nothing to resume; start without --resume")
         if path.exists() and not (resume or overwrite):
@@ -112,10 +115,10 @@ class ResumableFile:
                 f"{self.sidecar} cannot be read, so it is not known what {self.partial} is made from; "
                 "start anew with --overwrite"
             ) from problem
-        changed = [name for name, value in self.settings.items() if before.get(name) != value]
+        changed = differences(before, self.settings)
         if changed:
             raise ValueError(
-                f"--resume goes on with the same run, but other than in {self.sidecar} is now: {', '.join(changed)}; "
+                f"--resume goes on with the same run, but other than in {self.sidecar} is now: {changed}; "
                 "give the same input, model and options, or start anew with --overwrite"
             )
 

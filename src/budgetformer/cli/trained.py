@@ -13,6 +13,21 @@ if TYPE_CHECKING:
     from ..training import TrainingResult
 
 
+def _print_passed_over(result: TrainingResult) -> None:
+    """The most accurate state, when it was not kept because its budget lay outside the interval."""
+    config = BudgetFormerConfig.from_pretrained(result.output)
+    seen = [row for row in result.history if "eval_accuracy" in row and "eval_mean_budget" in row]
+    better = [row for row in seen if row["eval_accuracy"] > result.metrics.get("accuracy", 1.0)]
+    if not better or not config.budgeted:
+        return
+    best = max(better, key=lambda row: float(row["eval_accuracy"]))
+    if not config.s_min - 0.01 <= best["eval_mean_budget"] <= config.s_max + 0.01:
+        print(
+            f"note: update {best['step']:,} was more accurate ({best['eval_accuracy']:.4f}), but its mean budget "
+            f"{best['eval_mean_budget']:.3f} lay outside the wanted {config.s_min:g} to {config.s_max:g}"
+        )
+
+
 def report(result: TrainingResult) -> None:
     """Figures on the validation rows, how sure they are, and the next commands."""
     metrics, output = result.metrics, result.output
@@ -29,6 +44,7 @@ def report(result: TrainingResult) -> None:
         print_pruning(result.pruning)
     if result.best_update is not None:
         print(f"The best state was chosen on these rows (update {result.best_update:,}): new rows may fare worse.")
+        _print_passed_over(result)
     if "mean_budget" in metrics:
         config = BudgetFormerConfig.from_pretrained(output)
         if config.fixed_budget is None and metrics["mean_budget"] > config.s_max + 0.01:

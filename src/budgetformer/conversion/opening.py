@@ -114,9 +114,14 @@ def _config(name: str, folder: str) -> dict[str, Any]:
     except Exception as problem:  # the hub and its cache fail in many ways, and a file can hold anything
         if Path(name).is_dir():
             raise ValueError(f"{Path(name) / folder / 'config.json'} is not readable as a configuration") from problem
+        if name.startswith((".", "/", "~")) or name.count("/") > 1 or "\\" in name:
+            raise ValueError(
+                f"there is no folder {name}; give the folder of a model, or its name on the hub"
+            ) from problem
         why = str(problem).strip().split("\n")[0]
         raise ValueError(
-            f"{name} is neither a folder nor a model that the hub or its local cache gave ({why})"
+            f"{name} is neither a folder nor a model that the hub or its local cache gave ({why}); "
+            "without network, give the folder of a model that was saved with save_pretrained"
         ) from problem
     return config
 

@@ -179,8 +179,12 @@ def _unknown(unknown: Counter[str], names: Sequence[str], source: str | Path) ->
     shown = ", ".join(f"{_short(label)} ({n} row{'s' * (n > 1)})" for label, n in unknown.most_common(5))
     more = f" and {len(unknown) - 5} more labels" if len(unknown) > 5 else ""
     known = ", ".join(_short(name) for name in names[:20]) + (", ..." if len(names) > 20 else "")
+    folded = {name.casefold(): name for name in names}
+    meant = next((folded[label.casefold()] for label in unknown if label.casefold() in folded), None)
+    hint = "" if meant is None else f" (capital and small letters differ: did you mean {_short(meant)}?)"
+    said = f"label {shown}{more} is" if len(unknown) == 1 else f"labels {shown}{more} are"
     return (
-        f"{source}: label {shown}{more} is none of the classes {known}; "
+        f"{source}: {said} none of the classes {known}{hint}; "
         "correct or remove these rows, or give --unlabelled with the spelling that means no label"
     )
 

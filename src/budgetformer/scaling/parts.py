@@ -17,6 +17,7 @@ from typing import Any
 
 from ..data.stretches import Stretch
 from ..data.unicode import require_writable_name
+from ..resuming import differences
 
 MANIFEST, ASIDE = "_manifest.json", ".partial"
 FORMAT = 1
@@ -91,10 +92,10 @@ class PartFolder:
     def resumed(self, settings: dict[str, Any]) -> list[Part]:
         """The parts of the run that is gone on with. Raises ValueError when it was another one."""
         before = self.read()
-        changed = [name for name, value in _plain(settings).items() if before["settings"].get(name) != value]
+        changed = differences(before["settings"], settings)
         if changed:
             raise ValueError(
-                f"--resume goes on with the same run, but other than in {self.manifest} is now: {', '.join(changed)}; "
+                f"--resume goes on with the same run, but other than in {self.manifest} is now: {changed}; "
                 "give the same input, model and options, or start anew with --overwrite"
             )
         self._remove(_UNFINISHED)

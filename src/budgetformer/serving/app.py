@@ -12,6 +12,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import Message
 
@@ -199,7 +200,13 @@ async def _on_problem(request: Request, error: Any) -> Response:
 
 
 async def _on_http(request: Request, error: Any) -> Response:
-    return Problem(error.status_code, str(error.detail), headers=error.headers).response()
+    message = str(error.detail)
+    if error.status_code == 404:
+        message = "there is nothing at this address; /openapi.json lists what there is"
+    elif error.status_code == 405:
+        allowed = Headers(error.headers).get("allow", "another method")
+        message = f"this address takes no {request.method}; use {allowed}"
+    return Problem(error.status_code, message, headers=error.headers).response()
 
 
 async def _on_validation(request: Request, error: Any, *, budgeted: bool) -> Response:

@@ -68,7 +68,7 @@ def keep_settings(
             raise ValueError("--resume goes on with the same run, but the training rows are not the same as before")
         length = {k: v for k, v in changed.items() if k in LENGTH}
         if length:
-            words = ", ".join(f"{k} {old} → {new}" for k, (old, new) in length.items())
+            words = ", ".join(f"{k} {_or_none(old)} → {_or_none(new)}" for k, (old, new) in length.items())
             say(
                 f"note: the length of the run changed ({words}): learning rate, noise, temperature and loss weights "
                 f"go on as if the new length had been planned from the start, a jump at update {checkpoint.name[11:]}"
@@ -80,6 +80,10 @@ def keep_settings(
         aside = file.with_suffix(".partial")
         aside.write_text(json.dumps(now, indent=1), encoding="utf-8")
         aside.replace(file)
+
+
+def _or_none(value: Any) -> Any:
+    return "not given" if value is None else value
 
 
 def _before(file: Path) -> dict[str, Any]:
