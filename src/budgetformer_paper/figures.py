@@ -99,7 +99,7 @@ def draw_curves(curves: dict[str, Any], *, s_min: float, s_max: float) -> Figure
     right.set_title("validation accuracy")
     for axes in (left, right):
         axes.set_xlabel("epoch")
-    left.legend(frameon=False)
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     ends = ", ".join(f"{name} {points[0, 1]:.3f} to {points[-1, 1]:.3f}" for name, points in lines.items())
     set_title(figure, f"Budget: {ends}; accuracy ends at {accuracy[-1, 1]:.3f}")
     return figure
@@ -127,7 +127,7 @@ def draw_difficulty(criteria: dict[str, dict[str, Any]]) -> Figure:
 @styled
 def draw_classes(budgets: dict[str, Any], entropies: dict[str, Any]) -> Figure:
     """Mean and standard deviation of the budget, and mean entropy of the relevance, by layer, a line for each class."""
-    figure = new_figure(3.0)
+    figure = new_figure(3.3)
     panels = (("mean of s", budgets, "mean"), ("standard deviation of s", budgets, "std"))
     for axes, (title, groups, field) in zip(
         figure.subplots(1, 3), (*panels, ("entropy of p", entropies, "mean")), strict=True
@@ -135,7 +135,7 @@ def draw_classes(budgets: dict[str, Any], entropies: dict[str, Any]) -> Figure:
         _lines(axes, groups, field)
         axes.set_title(title)
         axes.set_xlabel("layer")
-    figure.axes[0].legend(frameon=False)
+    figure.legend(*figure.axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(budgets))
     means = {name: sum(group["mean"]) / len(group["mean"]) for name, group in budgets.items()}
     set_title(figure, "Mean budget " + ", ".join(f"{name} {mean:.3f}" for name, mean in means.items()))
     return figure

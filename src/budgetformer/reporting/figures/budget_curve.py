@@ -145,13 +145,12 @@ def _cost_axis(axes: Axes, line: _Line | None, twin: CurvePoint | None) -> None:
 
 
 def _name_own(axes: Axes, own: CurvePoint) -> None:
-    low, high = axes.get_ylim()
-    below = own.accuracy > (low + high) / 2
+    """In the lower right corner, which curves that rise with the heads leave empty."""
     axes.annotate(
         f"learned budgets:\n{own.heads:.2f} heads, {own.accuracy:.1%}",
         xy=(own.heads, own.accuracy),
-        xytext=(14, -34 if below else 34),
-        textcoords="offset points",
+        xytext=(0.6, 0.1),
+        textcoords="axes fraction",
         va="center",
         arrowprops={"arrowstyle": "-", "color": GREY, "linewidth": 0.8, "shrinkB": 6},
         bbox={"facecolor": "white", "edgecolor": GREY, "linewidth": 0.6, "pad": 2.5},
