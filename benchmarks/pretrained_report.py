@@ -3,7 +3,8 @@
     python benchmarks/pretrained_report.py results/pretrained.jsonl --images docs/img --page docs/results.md
 
 prints a Markdown table and draws a picture for each data set, or writes both into a page between its two marks. Of
-equal variants with the same seed the last row counts; several seeds are averaged.
+equal variants with the same seed the last row counts; several seeds are averaged. A table
+has the settings of the last row.
 """
 
 from __future__ import annotations
@@ -44,18 +45,22 @@ NAMES = {
 }
 COLUMNS = ("Variant", "Accuracy", "Points to dense", "Macro-F1", "Heads per layer", "Multiply-adds", "Training")
 
+SETTINGS = ("train_rows", "epochs", "dense_epochs", "share_dense", "max_length", "attention_dropout")
+"""What the rows of one table have in common."""
+
 BEGIN, END = "<!-- from rows: begin -->", "<!-- from rows: end -->"
 
 Row = dict[str, Any]
 
 
 def chosen(rows: Sequence[Row], data: str) -> list[Row]:
-    """The rows of a data set in the order of ``NAMES``, one for each variant, number of heads and seed."""
-    last = {
-        (row["variant"], row["heads_asked"], row["seed"]): row
-        for row in rows
-        if row.get("experiment") == "pretrained" and row["data"] == data
-    }
+    """The rows of a data set in the order of ``NAMES``, one for each variant, number of heads and seed.
+
+    Only rows with the settings of the last one: a comparison with more training rows or epochs is another one.
+    """
+    found = [row for row in rows if row.get("experiment") == "pretrained" and row["data"] == data]
+    alike = [row for row in found if all(row.get(name) == found[-1].get(name) for name in SETTINGS)]
+    last = {(row["variant"], row["heads_asked"], row["seed"]): row for row in alike}
     return [last[key] for key in sorted(last, key=lambda key: (list(NAMES).index(key[0]), key[1] or 0, key[2]))]
 
 
