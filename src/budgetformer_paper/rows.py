@@ -89,6 +89,11 @@ def draw(
     )
 
 
+def _without_place(origin: str) -> str:
+    """Of a file, its folder's name and its own: rows are published, and where a machine keeps its data is its own."""
+    return "/".join(Path(origin).parts[-2:]) if Path(origin).exists() else origin
+
+
 def _write(
     part: DataPart, folder: Path, data_folder: Path | None, origin: str, quiet: bool, revision: str | None
 ) -> None:
@@ -134,7 +139,7 @@ def _write(
         "without_label": {"train": train.without_label, "test": test.without_label},
         "validated_on": validated_on,
         "classes": len(train.named.class_names),
-        "origin": train.named.origin,
+        "origin": _without_place(train.named.origin),
         "revision": train.named.revision,
         "licence": train.named.licence,
         "asked": origin,

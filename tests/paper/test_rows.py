@@ -33,6 +33,7 @@ def test_validation_is_the_sets_own_or_the_test_rows(data_folder: Path, tmp_path
     assert own.summary["rows"] == {"train": 90, "test": 40, "validation": 20}
     none = draw(DataPart(name="imdb"), work=tmp_path, data_folder=data_folder)
     assert none.summary["validated_on"] == "the test rows, as in the paper"
+    assert own.summary["origin"] == f"{own.summary['name']}/train.jsonl"  # no path of this machine in a published row
     assert none.validation == none.test
 
 
