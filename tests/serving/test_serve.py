@@ -233,6 +233,7 @@ def test_logs_have_every_request_and_no_text(server: Running) -> None:
     server.client.post("/classify", json={"texts": [secret], secret: secret})
     server.client.get(f"/{secret}?q={secret}")
     number = server.client.get("/model").headers["x-request-id"]
+    server.until(lambda: any(line.get("id") == number for line in server.lines()))  # written after the answer was sent
     lines = server.lines()
     assert secret not in server.log.read_text(encoding="utf-8")
     [last] = [line for line in lines if line.get("id") == number]
