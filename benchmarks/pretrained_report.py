@@ -3,8 +3,8 @@
     python benchmarks/pretrained_report.py results/pretrained.jsonl --images docs/img --page docs/results.md
 
 prints a Markdown table and draws a picture for each data set, or writes both into a page between its two marks. Of
-equal variants with the same seed the last row counts; several seeds are averaged. A table
-has the settings of the last row.
+equal variants with the same seed the last row counts; several seeds are averaged. A table has
+the settings of the last row.
 """
 
 from __future__ import annotations
@@ -45,7 +45,15 @@ NAMES = {
 }
 COLUMNS = ("Variant", "Accuracy", "Points to dense", "Macro-F1", "Heads per layer", "Multiply-adds", "Training")
 
-SETTINGS = ("train_rows", "epochs", "dense_epochs", "share_dense", "max_length", "attention_dropout")
+SETTINGS = (
+    "train_rows",
+    "epochs",
+    "dense_epochs",
+    "share_dense",
+    "max_length",
+    "attention_dropout",
+    "warm_start_asked",
+)
 """What the rows of one table have in common."""
 
 BEGIN, END = "<!-- from rows: begin -->", "<!-- from rows: end -->"

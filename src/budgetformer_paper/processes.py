@@ -94,6 +94,6 @@ class Processes:
         if batch % self.count:
             raise ValueError(
                 f"a batch of {batch} rows cannot be shared evenly by {self.count} processes, which would change the "
-                "updates: start 1, 2, 4, 8 or 16"
+                f"updates: start a number that divides {batch}"
             )
         return batch // self.count

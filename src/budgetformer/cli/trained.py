@@ -18,7 +18,7 @@ def _print_passed_over(result: TrainingResult) -> None:
     config = BudgetFormerConfig.from_pretrained(result.output)
     seen = [row for row in result.history if "eval_accuracy" in row and "eval_mean_budget" in row]
     better = [row for row in seen if row["eval_accuracy"] > result.metrics.get("accuracy", 1.0)]
-    if not better or not config.budgeted:
+    if not better or not config.budgeted or config.fixed_budget is not None:  # a fixed budget is never held against it
         return
     best = max(better, key=lambda row: float(row["eval_accuracy"]))
     if not config.s_min - 0.01 <= best["eval_mean_budget"] <= config.s_max + 0.01:
