@@ -87,6 +87,7 @@ class Comparison:
         self.drawn = draw(part, work=given.work, data_folder=None)
         shared = {"seed": given.seed, "max_length": given.max_length, "learning_rate": given.learning_rate}
         shared |= {"batch_size": given.batch_size, "eval_steps": given.eval_steps, "device": "cpu"}
+        shared |= {"precision": given.precision}
         self.told = Told(
             source=source,
             drawn=self.drawn,
@@ -130,6 +131,7 @@ class Comparison:
             "all_heads": self.all_heads,
             **{name: getattr(given, name) for name in (*asked, "curve_rows")},
             "warm_start_asked": given.set,
+            "training_precision": given.precision,
             "validated_on": drawn["validated_on"],
             **counts,
         }

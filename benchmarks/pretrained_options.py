@@ -14,6 +14,7 @@ from budgetformer.configuration import BudgetFormerConfig
 from budgetformer.conversion.budgeting import DENSE_SHARE, LONGEST_TEXT, METHOD, WHOLE_EPOCHS
 from budgetformer.data.registry import SOURCES
 from budgetformer.training import TrainingSettings
+from budgetformer.training.settings import PRECISIONS
 from pretrained_models import BUDGET_BIAS, split_options
 
 HEADS, ZERO_SHOT = (1, 2, 3, 4, 6, 9, 12), (3, 6, 9)
@@ -44,6 +45,12 @@ def parser(doc: str | None, stages: Sequence[str]) -> argparse.ArgumentParser:
     add("--threads", type=_whole, default=2, help="of torch")
     add("--learning-rate", type=float, help="of all trainings; default: that of a warm start")
     add("--batch-size", type=_whole, help="of all trainings; default: that of a warm start")
+    add(
+        "--precision",
+        choices=PRECISIONS,
+        default="float32",
+        help="of all trainings; what they made is measured in float32",
+    )
     add(
         "--attention-dropout", type=float, default=0.0, help="of all trainings; above 0 training is far slower on a CPU"
     )

@@ -53,6 +53,7 @@ SETTINGS = (
     "max_length",
     "attention_dropout",
     "warm_start_asked",
+    "training_precision",
 )
 """What the rows of one table have in common."""
 
