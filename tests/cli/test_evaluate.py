@@ -147,6 +147,7 @@ def test_pairs_for_a_model_of_single_texts_are_refused(here: Here, model: Path, 
         (["--execution", "fast"], "packed"),
         (["--execution", "cuda", "--device", "cpu"], "runs on NVIDIA GPUs"),
         (["--label-column", "gold"], "'gold'"),
+        (["--unlabelled", "refund"], "'refund' is a class of the model"),
     ],
 )
 def test_options_that_cannot_work_are_refused(

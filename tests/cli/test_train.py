@@ -33,6 +33,7 @@ PHONES = [("great phone", "pos"), ("weak battery", "neg"), ("ok", "pos")]
         (["--device", "tpu9"], "tpu9"),
         (["--text-column", "body"], "'body'"),
         (["--encoding", "klingon"], "klingon"),
+        (["--unlabelled", "keep", "--unlabelled", "n/a"], "'n/a' was to mean none"),
         (["--resume"], "no complete checkpoint"),
     ],
 )

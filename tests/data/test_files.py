@@ -166,6 +166,14 @@ class TestShapeOfTheTable:
             path = write(tmp_path / "a.csv", end.join(["text,label", "a,b", "c,d"]))
             assert cells(path) == [{"text": "a", "label": "b"}, {"text": "c", "label": "d"}]
 
+    @pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+    def test_lines_end_in_one_way_however_long_the_first_one_is(self, tmp_path, encoding):
+        text = "long " * 9_000 + "\r" + "text " * 9_000
+        path = write(tmp_path / "a.csv", f"{text}\nnext\n".encode(encoding))
+        assert [row["0"] for row in cells(path, header=False)] == [text, "next"]
+        old = write(tmp_path / "b.csv", f"{text}\rnext\r".encode(encoding))
+        assert [row["0"] for row in cells(old, header=False)] == [*text.split("\r"), "next"]
+
     def test_line_ends_that_only_look_like_some_stay_in_the_cell(self, tmp_path):
         text = "a\x0bb\x0cc\x1dd\x85e\u2028f\rg"
         assert cells(write(tmp_path / "a.csv", f"text,label\n{text},pos\nb,neg\n"))[0]["text"] == text
@@ -206,6 +214,9 @@ class TestJsonLines:
             ('{"a": 1, "a": 2}', "'a' stands twice"),
             ('{"a": ' + "9" * 5000 + "}", "line 2 cannot be read"),
             ("[" * 100_000, "line 2 cannot be read"),
+            ('{"a": ' + "[" * 500 + "]" * 500 + "}", "line 2 cannot be read (more than 100 levels"),
+            ('{"a": ' * 500 + '"\\u00e9"' + "}" * 500, "line 2 cannot be read"),
+            (r'{"\udfff": 1, "\ud800": 2}', "line 2 cannot be read (the name '\ufffd' stands twice"),
         ],
     )
     def test_a_broken_line_is_named(self, tmp_path, line, said):
@@ -240,6 +251,23 @@ class TestOtherFormats:
         assert column_names(path) == ["text", "label", "big"]
         assert cells(path)[1] == {"text": None, "label": 2, "big": [2]}
         assert [row.cells for row in iter_rows(path, only=["label"])] == [{"label": 1}, {"label": 2}]
+
+    @pytest.mark.parametrize(
+        ("kind", "values", "said"),
+        [
+            (pa.date32(), [0, 2**31 - 1], "record 1"),
+            (pa.timestamp("us"), [2**62, 0], "record 0"),
+            (pa.string(), [b"fine", b"\xff"], "0xff"),
+        ],
+    )
+    def test_a_value_of_parquet_that_cannot_be_read_is_named(self, tmp_path, kind, values, said):
+        odd = pa.array(values, pa.binary()) if kind == pa.string() else pa.array(values, kind)
+        path = tmp_path / "a.parquet"
+        pq.write_table(pa.table({"text": ["a", "b"], "odd": odd.view(kind)}), path)
+        message = complaint(path)
+        assert said in message
+        assert "column 'odd'" in message
+        assert [row.cells for row in iter_rows(path, only=["text"])] == [{"text": "a"}, {"text": "b"}]
 
     def test_a_large_file_is_read_in_constant_memory(self, tmp_path):
         path = tmp_path / "a.csv"

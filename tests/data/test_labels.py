@@ -77,6 +77,9 @@ class TestMinusOne:
         assert model_markers(["-", "a"]) == frozenset()
         assert model_markers(["neg", "pos"]) == {"-"}
         assert model_markers(["0", "1"], "keep") == frozenset()
+        assert model_markers(["0", "1"], ["n/a"]) == {"n/a"}
+        with pytest.raises(DataError, match="'1' is a class of the model"):
+            model_markers(["0", "1"], ["n/a", "1"])
 
 
 def test_own_markers_replace_the_rule():
@@ -85,6 +88,12 @@ def test_own_markers_replace_the_rule():
     assert classes.unlabelled == 2
     with pytest.raises(DataError, match="unlabelled"):
         unlabelled_markers(["a"], "drop")
+
+
+def test_own_markers_that_no_row_has_are_pointed_out():
+    assert find_classes(rows(*["a", "b", "n/a"] * 5), unlabelled=["n/a"]).notes == ()
+    [note] = find_classes(rows(*["a", "b", "n/a"] * 5), unlabelled=["N/A"]).notes
+    assert "no training row has the label 'N/A'" in note
 
 
 def test_one_class_or_none_is_refused():

@@ -11,6 +11,9 @@ from .errors import DataError
 from .opening import open_lines
 from .unicode import well_formed
 
+DEEPEST = 100
+"""Lists and objects inside one another in a record; what lies deeper could not be written again."""
+
 
 def records(path: Path, encoding: str, *, start_at: int = 0, line: int = 1) -> Iterator[tuple[int, dict[str, Any]]]:
     """Pairs of line number and object; a blank line is no record. ``line`` begins at the byte ``start_at``."""
@@ -38,6 +41,7 @@ def _objects(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int
             continue
         try:
             value = json.loads(line, object_pairs_hook=_unique)
+            value = _repaired(value) if "\\u" in line else value
         except json.JSONDecodeError as problem:
             raise DataError(
                 f"{path}: line {number} is not JSON ({problem.msg} at character {problem.pos}); "
@@ -49,7 +53,9 @@ def _objects(path: Path, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int
             raise DataError(
                 f"{path}: line {number} is a JSON {_kind(value)}, not an object; jsonl has one object on each line"
             )
-        yield number, _repaired(value) if "\\u" in line else value
+        if line.count("[") + line.count("{") > DEEPEST and _is_deeper(value, DEEPEST):
+            raise DataError(f"{path}: line {number} cannot be read (more than {DEEPEST} levels of lists and objects)")
+        yield number, value
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -68,8 +74,15 @@ def _repaired(value: Any) -> Any:
     if isinstance(value, list):
         return [_repaired(item) for item in value]
     if isinstance(value, dict):
-        return {well_formed(name): _repaired(item) for name, item in value.items()}
+        return _unique([(well_formed(name), _repaired(item)) for name, item in value.items()])
     return value
+
+
+def _is_deeper(value: Any, levels: int) -> bool:
+    if not isinstance(value, dict | list):
+        return False
+    items = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(item, levels - 1) for item in items)
 
 
 def _kind(value: object) -> str:

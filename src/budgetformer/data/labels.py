@@ -63,7 +63,13 @@ def unlabelled_markers(values: Iterable[str], setting: str | Sequence[str] | Non
 
 
 def model_markers(names: Sequence[str], setting: str | Sequence[str] | None = None) -> frozenset[str]:
-    """Which spellings mean "no label" for a model with the classes ``names``: never one of these."""
+    """Which spellings mean "no label" for a model with the classes ``names``: never one of these.
+
+    Raises DataError for a ``setting`` that names one of them.
+    """
+    taken = [] if setting is None or setting == KEEP else sorted(unlabelled_markers(names, setting) & set(names))
+    if taken:
+        raise DataError(f"--unlabelled {_short(taken[0])} is a class of the model, so it cannot mean 'no label'")
     if any(_number(name) == -1 for name in names):
         return frozenset(["-"] if setting is None else unlabelled_markers(names, setting)) - frozenset(names)
     return unlabelled_markers([*names, "-1"], setting) - frozenset(names)
@@ -116,7 +122,7 @@ def find_classes(
         counts={name: present.get(name, 0) for name in names},
         markers=markers,
         unlabelled=sum(counts.values()) - sum(present.values()),
-        notes=tuple(_notes(names, present, markers, counts)),
+        notes=(*_notes(names, present, markers, counts), *_unused(unlabelled, counts)),
     )
 
 
@@ -226,6 +232,12 @@ def _notes(
     if rare:
         shown = ", ".join(rare[:10]) + (", ..." if len(rare) > 10 else "")
         yield f"classes with fewer than {RARE} training rows can hardly be learned: {shown}"
+
+
+def _unused(unlabelled: str | Sequence[str] | None, counts: Counter[str | None]) -> Iterable[str]:
+    for spelling in () if unlabelled is None or unlabelled == KEEP else unlabelled:
+        if spelling not in counts and not is_blank(spelling):
+            yield f"no training row has the label {_short(spelling)}, which --unlabelled says means none"
 
 
 def _seen(label: str) -> str:

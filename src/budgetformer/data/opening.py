@@ -87,9 +87,10 @@ def open_lines(path: Path, encoding: str, *, start_at: int = 0) -> Iterator[Iter
         with _named_problems(path):
             start = file.read(_CHUNK)
         mark, encoding = _mark(start, encoding)
-        file.seek(max(len(mark), start_at))
         _refuse_wide(path, start[len(mark) :], encoding)
-        newline = _newline(start[len(mark) :], encoding)
+        with _named_problems(path):
+            newline = _newline(start[len(mark) :], file, encoding)
+        file.seek(max(len(mark), start_at))
         with io.TextIOWrapper(file, encoding=encoding, newline=newline) as text:
             yield _decoded(path, text, encoding)
 
@@ -100,10 +101,11 @@ def not_in_pieces(path: Path, encoding: str) -> str | None:
         return "it is compressed as a whole; gunzip it first"
     with _binary(path) as file, _named_problems(path):
         start = file.read(_CHUNK)
-    mark, encoding = _mark(start, encoding)
+        mark, encoding = _mark(start, encoding)
+        newline = _newline(start[len(mark) :], file, encoding)
     if "\n".encode(encoding) != b"\n":
         return f"it is written in {encoding}; save it as UTF-8 first"
-    if _newline(start[len(mark) :], encoding) != "\n":
+    if newline != "\n":
         return "its lines end with CR alone; write them with LF first"
     return None
 
@@ -159,9 +161,15 @@ def _refuse_wide(path: Path, start: bytes, encoding: str) -> None:
         )
 
 
-def _newline(start: bytes, encoding: str) -> str:
-    text = start.decode(encoding, errors="replace")
-    return "\r" if "\r" in text.rstrip("\r") and "\n" not in text else "\n"
+def _newline(start: bytes, rest: BinaryIO, encoding: str) -> str:
+    """Where lines end: at the file's CRs if it has no LF. ``rest`` of it is read up to the first LF beyond ``start``."""
+    decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
+    text, returns = decoder.decode(start), False
+    while text and "\n" not in text:
+        more = decoder.decode(rest.read(_CHUNK))
+        returns = returns or "\r" in (text if more else text.rstrip("\r"))
+        text = more
+    return "\r" if returns and not text else "\n"
 
 
 def _undecodable(path: Path, encoding: str) -> str:

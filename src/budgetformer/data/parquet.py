@@ -44,12 +44,35 @@ def records(path: Path, only: Sequence[str] | None = None, *, start_at: int = 0)
     try:
         with pq.ParquetFile(path) as file:
             groups, skip = _groups_from(file.metadata, start_at)
+            number = start_at
             for batch in file.iter_batches(batch_size=_ROWS, columns=wanted, row_groups=groups):
                 left_out = min(skip, batch.num_rows)
                 batch, skip = batch.slice(left_out), skip - left_out
-                yield from batch.to_pylist() if batch.num_columns else ({} for _ in range(batch.num_rows))
+                yield from _rows(path, batch, number)
+                number += batch.num_rows
     except (pa.ArrowException, OSError) as problem:
         raise DataError(f"{path}: the parquet file is damaged ({first_line(problem)})") from problem
+
+
+def _rows(path: Path, batch: pa.RecordBatch, number: int) -> list[dict[str, Any]]:
+    """The rows of a batch, the first of which is record ``number`` of the file."""
+    if not batch.num_columns:
+        return [{} for _ in range(batch.num_rows)]
+    try:
+        return batch.to_pylist()
+    except Exception as problem:  # dates before the year 1, text that is no UTF-8, …: each type fails in its own way
+        raise DataError(f"{path}: {_unreadable(batch, number, problem)}") from problem
+
+
+def _unreadable(batch: pa.RecordBatch, number: int, problem: Exception) -> str:
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        for row, cell in enumerate(column):
+            try:
+                cell.as_py()
+            except Exception as own:
+                where = f"record {number + row}: column {name!r} holds a value that cannot be read"
+                return f"{where} ({first_line(own)}); write the column as text, or leave it out"
+    return f"records {number} to {number + batch.num_rows - 1} cannot be read ({first_line(problem)})"
 
 
 def _groups_from(metadata: pq.FileMetaData, start_at: int) -> tuple[list[int], int]:
