@@ -47,6 +47,8 @@ def test_a_fixed_budget_outside_its_range_is_named(value: Any) -> None:
         ("hidden_size", 130),
         ("num_attention_heads", 0),
         ("num_hidden_layers", -1),
+        ("num_hidden_layers", 10**6),
+        ("max_position_embeddings", 10**30),
         ("type_vocab_size", -1),
         ("hidden_dropout_prob", 1.0),
         ("label_smoothing", 1.0),

@@ -24,6 +24,7 @@ from budgetformer import (
     BudgetFormerModel,
     Classifier,
 )
+from budgetformer.explaining import explain
 
 from .model_folders import make_folder, run_python
 
@@ -117,6 +118,39 @@ def test_files_that_were_edited_are_named_with_their_folder(
     path.unlink()
     with pytest.raises(ValueError, match=f"{folder}.* no {file}"):
         Classifier.from_pretrained(folder, device="cpu")
+
+
+def test_whole_numbers_are_no_weights(folder: Path) -> None:
+    change(folder, lambda t: t.update({GATE: (t[GATE] * 127).to(torch.int8)}))
+    for cls in (BudgetFormerForSequenceClassification, AutoModel):
+        with pytest.raises(ValueError, match=rf"{folder}: tensors that are no floats: {GATE} \(I8\)"):
+            cls.from_pretrained(folder)
+
+
+def test_a_tokenizer_without_its_unknown_token_is_named_with_its_folder(folder: Path) -> None:
+    path = folder / "tokenizer.json"
+    tokenizer = json.loads(path.read_text(encoding="utf-8"))
+    del tokenizer["model"]["vocab"]["[UNK]"]
+    tokenizer["added_tokens"] = [t for t in tokenizer["added_tokens"] if t["content"] != "[UNK]"]
+    path.write_text(json.dumps(tokenizer), encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"{folder}.*\[UNK\]"):
+        Classifier.from_pretrained(folder, device="cpu")
+
+
+def test_an_index_of_weights_that_cannot_be_read_is_named_with_its_folder(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder / "model-00001-of-00001.safetensors")
+    (folder / "model.safetensors.index.json").write_text("{", encoding="utf-8")
+    with pytest.raises(ValueError, match=rf"model folder {folder} cannot be loaded"):
+        Classifier.from_pretrained(folder, device="cpu")
+
+
+def test_a_folder_that_asks_for_tuples_answers_all_the_same(folder: Path) -> None:
+    said = Classifier.from_pretrained(folder, device="cpu")("good day")
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"return_dict": False}), encoding="utf-8")
+    again = Classifier.from_pretrained(folder, device="cpu")
+    assert again("good day") == said
+    assert explain(again, "good day").prediction.label == said.label
 
 
 def test_another_number_of_classes_is_refused(folder: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from transformers import PreTrainedConfig
 
-from .configuration_checks import check_fields, check_layer_types
+from .configuration_checks import check_fields, check_layer_types, check_num_labels
 
 IGNORED = -100
 """Class index of a row without a label, left out of loss and scores."""
@@ -165,6 +165,7 @@ class BudgetFormerConfig(PreTrainedConfig):
         for name, value in fields.items():
             setattr(self, name, value)
         check_layer_types(self)
+        check_num_labels(kwargs.get("num_labels"))
         if kwargs.get("id2label") is None and kwargs.get("label2id"):
             kwargs["id2label"] = {i: name for name, i in kwargs["label2id"].items()}
         super().__init__(**kwargs, pad_token_id=pad_token_id)

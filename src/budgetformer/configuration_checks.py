@@ -28,6 +28,8 @@ FLAGS = (
     "classifier_norm",
 )
 LAYER_TYPES = ("full_attention", "sliding_attention")
+LARGEST, MOST_LAYERS, MOST_LABELS = 2**31 - 1, 1000, 1_000_000
+"""Of sizes; what lies above is a slip of the keys, and would fill the memory or overflow before it is noticed."""
 
 
 def check_fields(config: Any) -> None:
@@ -49,15 +51,15 @@ def check_fields(config: Any) -> None:
         _require(
             config,
             field,
-            _is_int(getattr(config, field)) and getattr(config, field) >= 1,
-            "be a whole number, at least 1",
+            _is_int(getattr(config, field)) and 1 <= getattr(config, field) <= LARGEST,
+            f"be a whole number, at least 1 and at most {LARGEST}",
         )
-    for field in ("num_hidden_layers", "type_vocab_size"):
+    for field, most in (("num_hidden_layers", MOST_LAYERS), ("type_vocab_size", LARGEST)):
         _require(
             config,
             field,
-            _is_int(getattr(config, field)) and getattr(config, field) >= 0,
-            "be a whole number, at least 0",
+            _is_int(getattr(config, field)) and 0 <= getattr(config, field) <= most,
+            f"be a whole number, at least 0 and at most {most}",
         )
     _require(
         config,
@@ -189,6 +191,12 @@ def check_layer_types(config: Any) -> None:
         fits = isinstance(types, list | tuple) and len(types) == config.num_hidden_layers
         fits = fits and all(name in LAYER_TYPES for name in types)
         _require(config, "layer_types", fits, f"name one of {', '.join(LAYER_TYPES)} for every layer")
+
+
+def check_num_labels(number: Any) -> None:
+    """Refuse a number of classes for which ``transformers`` would make more names than the memory holds."""
+    if _is_int(number) and number > MOST_LABELS:
+        raise ValueError(f"num_labels must be at most {MOST_LABELS}, got {number}")
 
 
 def _require(config: Any, field: str, holds: bool, rule: str) -> None:

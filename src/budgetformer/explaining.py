@@ -68,7 +68,7 @@ def explain_encoded(
     count, shown = config.num_attention_heads, heads
     batch = {k: v.to(model.device) for k, v in collate(encoded, pad_token_id=config.pad_token_id).items()}
     asked = Request(**request).forward_arguments([0], model.device, default=config.default_budget)
-    output = model(**batch, **asked, output_budgets=True, output_hidden_states=True)
+    output = model(**batch, **asked, output_budgets=True, output_hidden_states=True, return_dict=True)
     layers, length = config.num_hidden_layers, len(encoded.input_ids[0])
     there_LH = np.array([np.isin(range(count), config.heads_of(layer)) for layer in range(layers)])
     if output.kept is None:

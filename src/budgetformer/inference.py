@@ -94,7 +94,7 @@ class Classifier:
         check_precision(precision)
         config = load_config(folder)
         tokenizer = load_tokenizer(folder, config)
-        model = BudgetFormerForSequenceClassification.from_pretrained(folder, config=config, local_files_only=True)
+        model = load_weights(folder, config)
         model.to(device=torch.device(pick_device(device)), dtype=torch.float32)
         chosen = apply_precision(model.eval(), precision, execution=execution)
         model.set_execution(execution)
@@ -203,7 +203,7 @@ class Classifier:
         rows = range(len(part.input_ids)) if rows is None else rows
         tensors = {k: v.to(device) for k, v in collate(part, pad_token_id=self.config.pad_token_id).items()}
         request = asked.forward_arguments(rows, device, default=self.config.default_budget)
-        output = self.model(**tensors, **request, output_budgets=True)
+        output = self.model(**tensors, **request, output_budgets=True, return_dict=True)
         scores_BC = torch.softmax(output.logits.float(), dim=-1).cpu().numpy().astype(float)
         if not np.isfinite(scores_BC).all():
             raise ValueError("the model's scores are not numbers: its weights are damaged or too large")
@@ -239,6 +239,17 @@ class Classifier:
                 answer = replace(answer, relevance=relevance, kept=kept)
             answers.append(answer)
         return answers
+
+
+def load_weights(folder: Path, config: BudgetFormerConfig) -> BudgetFormerForSequenceClassification:
+    """The model of a folder; ValueError names the folder and what cannot be used."""
+    try:
+        return BudgetFormerForSequenceClassification.from_pretrained(folder, config=config, local_files_only=True)
+    except Exception as problem:  # a damaged file can fail anywhere in the reading
+        named = isinstance(problem, ValueError) and str(folder) in str(problem)
+        if named or isinstance(problem, MemoryError):
+            raise
+        raise ValueError(f"model folder {folder} cannot be loaded ({problem}); copy the whole folder anew") from problem
 
 
 def _other_number(asked: Request, got: str) -> str:

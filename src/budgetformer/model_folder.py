@@ -17,6 +17,8 @@ CHECKPOINTS, RECORD = "checkpoints", "training.json"
 """What a training run leaves in its folder: on the way, and at the end."""
 CURVE_PICTURE = "budget-curve.png"
 """Beside the model card, which shows it."""
+_RARE = "\U00013000"
+"""A character that few vocabularies have: what a tokenizer does with unknown ones must work as well."""
 _MODEL_TYPE = "budgetformer"  # of BudgetFormerConfig, whose import takes seconds
 
 
@@ -140,6 +142,7 @@ def load_tokenizer(folder: Path, config: BudgetFormerConfig) -> Any:
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        tokenizer(_RARE)
     except Exception as problem:  # a damaged file can fail anywhere in the reading
         raise ValueError(
             f"{folder}: the tokenizer files cannot be used ({type(problem).__name__}: {_line(problem)}); "

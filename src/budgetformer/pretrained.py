@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import torch
+from safetensors import safe_open
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
@@ -19,6 +20,8 @@ from .execution import resolve
 from .execution.int8 import NO_REFERENCE, has_int8
 from .head_pruning import heads_left, keep_heads
 from .layers import BudgetFormerEmbeddings, sinusoids
+
+FLOATS = ("F64", "F32", "F16", "BF16")
 
 
 class BudgetFormerPreTrainedModel(PreTrainedModel):
@@ -70,6 +73,7 @@ class BudgetFormerPreTrainedModel(PreTrainedModel):
                 f"{folder}: ignore_mismatched_sizes would leave tensors random; to train other classes, load "
                 "BudgetFormerModel and put its state into a new classifier"
             )
+        check_dtypes(folder)
         wants_info = kwargs.pop("output_loading_info", False)
         model, info = super().from_pretrained(
             folder, *args, use_safetensors=True, ignore_mismatched_sizes=True, output_loading_info=True, **kwargs
@@ -175,6 +179,23 @@ def self_contained(state_dict: dict[str, Tensor]) -> dict[str, Tensor]:
         seen.add(storage.data_ptr())
         result[name] = tensor if whole else tensor.detach().clone(memory_format=torch.contiguous_format)
     return result
+
+
+def check_dtypes(folder: str | Path) -> None:
+    """Refuse files of a folder whose tensors are no plain floats, as quantisation leaves them, naming the tensors.
+
+    Loading would turn the whole numbers into floats as they are, and the answers would mean nothing.
+    """
+    odd = []
+    for file in sorted(path for path in Path(folder).glob("model*.safetensors") if path.is_file()):
+        with safe_open(file, framework="pt") as tensors:
+            kinds = {name: tensors.get_slice(name).get_dtype() for name in tensors.keys()}  # noqa: SIM118
+        odd += [f"{name} ({kind})" for name, kind in kinds.items() if kind not in FLOATS]
+    if odd:
+        raise ValueError(
+            f"{folder}: tensors that are no floats: {', '.join(odd[:8])}. Nothing was loaded: restore the original "
+            "folder, and ask for int8 when it is loaded."
+        )
 
 
 def check_loaded(folder: str | Path, info: dict[str, Any], *, optional: tuple[str, ...]) -> None:

@@ -59,6 +59,8 @@ def test_full_attention_has_one_row(here: Here, tmp_path: Path, dense_model: Pat
         (["--preset", "tiny", "--budget", "2"], "(0, 1]"),
         (["--preset", "tiny", "--accounting", "mine"], "executed, paper"),
         (["--preset", "tiny", "--classes", "0"], "--classes"),
+        (["--preset", "tiny", "--classes", "9" * 30], "num_labels must be at most"),
+        (["--preset", "tiny", "--length", "100000000"], "--length must be at most 10,000,000"),
         (["--preset", "tiny", "--model", "x"], "one of them"),
         (["--model", "x", "--classes", "3"], "--classes has no effect"),
         (["--model", "nowhere"], "nowhere does not exist"),

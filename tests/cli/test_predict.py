@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import os
 import signal
 import time
 from pathlib import Path
@@ -159,6 +160,15 @@ def test_an_existing_output_is_kept_unless_told(here: Here, model: Path, weird: 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["o.jsonl", "weird.jsonl"]
     assert "read and written" in here.mistake("predict", model, "--input", weird, "--output", weird, "--overwrite")
     assert ".csv" in here.mistake("predict", model, "--input", weird, "--output", tmp_path / "o.xlsx")
+    os.mkfifo(tmp_path / "pipe.csv")
+    message = here.mistake("predict", model, "--input", weird, "--output", tmp_path / "pipe.csv", "--overwrite")
+    assert "not an ordinary file" in message
+    assert (tmp_path / "pipe.csv").is_fifo()
+    (tmp_path / "pipe.csv").unlink()
+    for length in (251, 243):  # too long with .partial, too long with .partial.json
+        message = here.mistake("predict", model, "--input", weird, "--output", tmp_path / f"{'a' * (length - 4)}.csv")
+        assert "too long" in message
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["o.jsonl", "weird.jsonl"]
     assert "folder" in here.mistake("predict", model, "--input", weird, "--output", tmp_path / "no" / "o.csv")
 
 

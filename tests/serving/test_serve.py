@@ -128,6 +128,12 @@ def test_other_kinds_of_content_and_unknown_places_are_refused(server: Running) 
     refused(wrong_method, 405)
     assert wrong_method.headers["allow"] == "POST"
     assert "takes no GET; use POST" in wrong_method.json()["error"]
+    packed = server.client.post("/classify", content=good, headers=JSON | {"Content-Encoding": "gzip"})
+    refused(packed, 415)
+    assert "without Content-Encoding, got gzip" in packed.json()["error"]
+    in_address = server.client.post("/classify?budget=0.1", content=good, headers=JSON)
+    refused(in_address, 422)
+    assert "budget: has no effect in the address" in in_address.json()["error"]
     charset = {"Content-Type": "application/json; charset=utf-8"}
     assert server.client.post("/classify", content=good, headers=charset).status_code == 200
 

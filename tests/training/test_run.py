@@ -235,6 +235,8 @@ def test_tensorboard_sees_what_the_heads_do(small_csv: Path, tmp_path: Path, tin
         ({"class_weights": "equal"}, "'balanced'"),
         ({"device": "cuda:1"}, "CUDA_VISIBLE_DEVICES=1"),
         ({"max_steps": 2.5}, "max_steps must be a whole number, at least 1, got 2.5"),
+        ({"batch_size": 10**20}, "batch_size must be at most 2147483647"),
+        ({"seed": 2**32}, "seed must be at most 4294967295, got 4294967296"),
     ],
 )
 def test_settings_that_cannot_work_name_field_and_value(settings: dict[str, Any], message: str) -> None:

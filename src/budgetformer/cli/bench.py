@@ -136,7 +136,7 @@ def run(
         of_curve = {"--target-accuracy-drop": target_accuracy_drop, "--set-default": set_default, "--card": card}
         o.refuse(of_curve | {"--label-column": label_column, "--unlabelled": unlabelled}, "without --curve")
     from .early import check_inputs
-    from .writing import check_target, write_json
+    from .writing import check_target, write_figure, write_json
 
     if "auto" in formats:
         raise ValueError("--precision auto has no effect in a bench: name the formats that are to be measured")
@@ -217,5 +217,5 @@ def run(
         write_json(json_file, {"model": str(folder), "data": data} | asdict(result) | environment())
         print(f"figures: {json_file}")
     if figure is not None:
-        bench_figure(result).savefig(figure, dpi=150)
+        write_figure(figure, bench_figure(result))
         print(f"picture: {figure}")

@@ -13,7 +13,7 @@ from ..data.errors import DataError
 from ..data.names import is_named
 from ..model_folder import read_card
 from .outcome import warn
-from .writing import write_bytes, write_json, written_aside
+from .writing import write_bytes, write_figure, write_json, written_aside
 
 if TYPE_CHECKING:
     from ..curve import BudgetChoice
@@ -109,7 +109,7 @@ def run_curve(options: CurveOptions) -> None:
         write_json(options.json_file, told | {"curve": points} | chosen | environment())
         print(f"figures: {options.json_file}")
     if options.figure is not None:
-        picture.figure.savefig(options.figure, dpi=150)
+        write_figure(options.figure, picture.figure)
         print(f"picture: {options.figure}")
     if options.set_default and choice is not None:
         set_default(folder, choice)

@@ -19,6 +19,7 @@ EXAMPLES = (
     "budgetformer cost --model runs/news --length 128 --rows 1000000 --json cost.json",
 )
 ACCOUNTINGS = ("executed", "paper")
+LONGEST = 10_000_000  # tokens: their square times width and layers still fits into 64 bits
 MEANING = {
     "executed": "executed: every matrix product that is computed, real tokens only, heads that are not kept skipped",
     "paper": "paper: arXiv 2604.22583, attention block only, padded length, all projections paid",
@@ -52,6 +53,8 @@ def run(
     for name, value in (("--length", length), ("--rows", rows), ("--classes", 2 if classes is None else classes)):
         if value < 1:
             raise ValueError(f"{name} must be at least 1, got {value}")
+    if length > LONGEST:
+        raise ValueError(f"--length must be at most {LONGEST:,}, beyond which the figures would be wrong, got {length}")
     if accounting not in (*ACCOUNTINGS, "both"):
         raise ValueError(f"--accounting must be one of {', '.join(ACCOUNTINGS)}, both, got {accounting!r}")
     if (preset is None) == (model is None):

@@ -45,6 +45,7 @@ def run(
         typer.Option(
             "--budget",
             metavar="S",
+            parser=o.share,
             rich_help_panel=o.BUDGET,
             help="onnx: the same heads for every text, this share of each layer; the others are cut out of the file. "
             "Needs --data. Default: the graph chooses for each text and computes all heads.",

@@ -195,7 +195,9 @@ def unlabelled_of(spellings: list[str] | None) -> str | list[str] | None:
     """The setting that ``data.labels`` takes."""
     others = [text for text in spellings or () if text != "keep"]
     if spellings and 0 < len(others) < len(spellings):
-        raise ValueError(f"--unlabelled keep makes every spelling a class, and {others[0]!r} was to mean none: give one")
+        raise ValueError(
+            f"--unlabelled keep makes every spelling a class, but {others[0]!r} was to mean none; give one"
+        )
     return "keep" if spellings == ["keep"] else spellings or None
 
 

@@ -94,7 +94,7 @@ class ResumableFile:
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as problem:
-            if not self.sidecar.exists():
+            if not os.path.exists(self.sidecar):  # nor can it be, with too long a name
                 self.partial.unlink(missing_ok=True)
                 raise
             raise OSError(

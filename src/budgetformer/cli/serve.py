@@ -70,7 +70,11 @@ def run(
     shed_budget: Annotated[
         float | None,
         typer.Option(
-            "--shed-budget", metavar="S", rich_help_panel=LOAD, help="Cap all budgets while the queue is full."
+            "--shed-budget",
+            metavar="S",
+            parser=o.share,
+            rich_help_panel=LOAD,
+            help="Cap all budgets while the queue is full.",
         ),
     ] = None,
     shed_at: Annotated[

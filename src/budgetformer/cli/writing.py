@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import secrets
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ..data.unicode import require_writable_name
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def check_target(path: Path, *, inputs: Sequence[Path] = ()) -> None:
@@ -18,6 +22,10 @@ def check_target(path: Path, *, inputs: Sequence[Path] = ()) -> None:
     require_writable_name(path)
     if path.is_dir():
         raise ValueError(f"{path}: this is a folder; give a file name")
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path}: this is not an ordinary file, and would be replaced by one; give another name")
+    if path.exists() and _is_screen(path):
+        raise ValueError(f"{path}: the command's own words go there; give another name")
     if not path.parent.is_dir():
         raise ValueError(f"{path}: there is no folder {path.parent}; make it first")
     if not os.access(path.parent, os.W_OK):
@@ -25,6 +33,17 @@ def check_target(path: Path, *, inputs: Sequence[Path] = ()) -> None:
     for other in inputs:
         if path.resolve() == other.resolve():
             raise ValueError(f"{path} would be read and written, or written twice; give every file its own name")
+
+
+def _is_screen(path: Path) -> bool:
+    """Whether it is where standard output or standard error go, such as /dev/stdout."""
+    for number in (1, 2):
+        try:
+            if os.path.samestat(path.stat(), os.fstat(number)):
+                return True
+        except OSError:  # closed
+            continue
+    return False
 
 
 def partial_name(path: Path) -> Path:
@@ -43,6 +62,13 @@ def write_bytes(path: Path, data: bytes) -> None:
     """The bytes, whole or not at all."""
     with _aside(path) as aside:
         aside.write_bytes(data)
+
+
+def write_figure(path: Path, figure: Figure) -> None:
+    """The figure in the format of the extension, whole or not at all."""
+    sink = io.BytesIO()
+    figure.savefig(sink, format=path.suffix.lower().removeprefix("."), dpi=150)
+    write_bytes(path, sink.getvalue())
 
 
 @contextmanager

@@ -162,7 +162,7 @@ def _refuse_wide(path: Path, start: bytes, encoding: str) -> None:
 
 
 def _newline(start: bytes, rest: BinaryIO, encoding: str) -> str:
-    """Where lines end: at the file's CRs if it has no LF. ``rest`` of it is read up to the first LF beyond ``start``."""
+    """Where lines end: at CRs in a file without any LF. ``rest`` is what follows ``start``, read up to its first LF."""
     decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
     text, returns = decoder.decode(start), False
     while text and "\n" not in text:

@@ -78,6 +78,7 @@ class WorkRoute(APIRoute):
             require_key(request)
             service.require_ready()
             _require_json(request)
+            _refuse_query(request)
             with service.accepted():
                 strict = StrictRequest(request.scope, request.receive)
                 try:
@@ -112,3 +113,13 @@ def _require_json(request: Request) -> None:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise Problem(415, f"send JSON with Content-Type: application/json, got {kind[:60] or 'none'}")
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if coding not in ("", "identity"):
+        raise Problem(415, f"send the body as it is, without Content-Encoding, got {coding[:60]}")
+
+
+def _refuse_query(request: Request) -> None:
+    """What is asked in the address would have no effect, and the answer would look as if it had one."""
+    for name in ("budget", "max_budget", "details", "timeout_ms", "heads"):
+        if name in request.query_params:
+            raise Problem(422, "has no effect in the address: put it into the JSON of the body", field=name)

@@ -120,9 +120,11 @@ class TrainingSettings:
                 raise ValueError(f"{name} must be above 0, got {value!r}")
         for name in WHOLE:
             value = getattr(self, name)
-            least = 0 if name == "seed" else 1
+            least, most = (0, 2**32 - 1) if name == "seed" else (1, 2**31 - 1)
             if value is not None and not (_number(value) and value == int(value) and value >= least):
                 raise ValueError(f"{name} must be a whole number, at least {least}, got {value!r}")
+            if value is not None and value > most:
+                raise ValueError(f"{name} must be at most {most}, got {value!r}")
         for name in ("warmup", "label_smoothing", "word_dropout", "dense_share"):
             value = getattr(self, name)
             if value is not None and not (_number(value) and 0 <= value < 1):
