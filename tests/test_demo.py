@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from budgetformer.cli import run
 from budgetformer.reporting.results import read_rows
+
+
+def test_a_folder_that_holds_a_model_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "budgetformer"}', encoding="utf-8")
+    assert run(["demo", "--output", str(tmp_path)]) == 2
+    assert "holds a model" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
 
 
 @pytest.mark.slow

@@ -219,6 +219,9 @@ def test_resume_refuses_another_input_and_nothing_at_all(here: Here, model: Path
     assert "nothing to resume" in here.mistake(*arguments, "--resume")
     (tmp_path / "o.jsonl.partial").write_text('{"id": 0}\n')
     assert "cannot be read" in here.mistake(*arguments, "--resume")
+    for content in ("[]", "null", "[" * 100_000):
+        (tmp_path / "o.jsonl.partial.json").write_text(content)
+        assert "o.jsonl.partial.json cannot be read" in here.mistake(*arguments, "--resume")
     (tmp_path / "o.jsonl.partial.json").write_text('{"input": "another"}')
     message = here.mistake(*arguments, "--resume")
     assert "input" in message
@@ -226,6 +229,18 @@ def test_resume_refuses_another_input_and_nothing_at_all(here: Here, model: Path
     assert "one of them" in here.mistake(*arguments, "--resume", "--overwrite")
     assert here(*arguments, "--overwrite").code == 0
     assert len(read_jsonl(output)) == 7
+
+
+def test_resume_refuses_more_answers_than_there_are_records(here: Here, model: Path, tmp_path: Path) -> None:
+    file, partial = tmp_path / "late.jsonl", tmp_path / "o.csv.partial"
+    file.write_text('{"text": "hi"}\n' * 1024 + '{"text": "hi", "late": 1}\n')
+    arguments = ["predict", model, "--input", file, "--output", tmp_path / "o.csv", "--keep-columns"]
+    assert "'late'" in here.mistake(*arguments)  # after two windows, which stay to be gone on with
+    with open(partial, "a") as more:
+        more.write("1024,a\n1025,b\n")
+    message = here.mistake(*arguments, "--resume")
+    assert "o.csv.partial holds 1,026 answers" in message
+    assert "late.jsonl has only 1,025 records" in message
 
 
 def test_a_full_disk_is_named_and_what_is_complete_goes_on(here: Here, model: Path, tmp_path: Path) -> None:

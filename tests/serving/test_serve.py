@@ -261,6 +261,7 @@ def test_a_port_in_use_is_one_clear_line(server: Running, folder: Path) -> None:
         (("--port", 99999), "--port must be between 0 and 65535, got 99999"),
         (("--host", "no.such.host.invalid"), "cannot listen on --host no.such.host.invalid"),
         (("--api-key-file", "nowhere"), "--api-key-file nowhere cannot be read"),
+        (("--api-key-file", "/dev/null"), "--api-key-file /dev/null holds no key"),
         (("--precision", "int4"), "precision must be one of"),
         (("--device", "tpu"), "device must be"),
         (("--shed-budget", 0), "--shed-budget must lie in (0, 1], got 0.0"),

@@ -27,8 +27,11 @@ def run(
 ) -> None:
     if epochs is not None and epochs <= 0:
         raise ValueError(f"--epochs must be above 0, got {epochs}")
+    from ..model_folder import is_model_folder
     from .libraries import quiet_libraries
 
+    if is_model_folder(output):
+        raise ValueError(f"--output {output} holds a model, whose files the demo would replace; give another folder")
     quiet_libraries()
     from ..demo import run_demo
 

@@ -54,7 +54,7 @@ def predict_file(job: PredictionJob, classifier: Classifier, *, folder: Path, re
     columns = replace(columns, label=None)  # labels play no part here, so a strange one is no reason to stop
     check_pairs(columns, classifier.config, job.input)
     if job.output is None:
-        for row in _rows(job, classifier, columns, request, skip=0):
+        for row in _rows(job, classifier, columns, request):
             print_json(row)
         sys.stdout.flush()
         return
@@ -79,7 +79,7 @@ def predict_file(job: PredictionJob, classifier: Classifier, *, folder: Path, re
             print(f"going on after {target.records:,} records", file=sys.stderr)
         written = target.records
         try:
-            for row in _rows(job, classifier, columns, request, skip=target.records):
+            for row in _rows(job, classifier, columns, request, skip=written, partial=target.partial):
                 if table is None:
                     file.write(json_line(row))
                 else:
@@ -96,22 +96,35 @@ def predict_file(job: PredictionJob, classifier: Classifier, *, folder: Path, re
 
 
 def _rows(
-    job: PredictionJob, classifier: Classifier, columns: Columns, request: dict[str, Any], *, skip: int
+    job: PredictionJob,
+    classifier: Classifier,
+    columns: Columns,
+    request: dict[str, Any],
+    *,
+    skip: int = 0,
+    partial: Path | None = None,
 ) -> Iterator[dict[str, Any]]:
-    """The rows after the first ``skip``, computed in the windows of an undisturbed run.
+    """The rows after the first ``skip``, which ``partial`` has, computed in the windows of an undisturbed run.
 
     With as many threads as before, every digit is the same.
     """
     records = iter_records(job.input, columns, job.reading, keep_columns=job.keep_columns)
     again = skip % WINDOW  # windows are those of a run that was not stopped, so that its last digits are the same
-    records = itertools.islice(records, skip - again, None)
+    passed = sum(1 for _ in itertools.islice(records, skip - again))
     bar = tqdm(desc="Predicting", unit="text", initial=skip, disable=None, dynamic_ncols=True, leave=False)
     with bar:
-        while window := list(itertools.islice(records, WINDOW)):
+        window = list(itertools.islice(records, WINDOW))
+        if passed + len(window) < skip:
+            raise DataError(
+                f"{partial} holds {skip:,} answers and {job.input} has only {passed + len(window):,} records: they do "
+                "not belong together; start anew with --overwrite"
+            )
+        while window:
             rows = answered_rows(window, classifier, columns, request=request, keep_columns=job.keep_columns)
             yield from itertools.islice(rows, again, None)
             bar.update(len(window) - again)
             again = 0
+            window = list(itertools.islice(records, WINDOW))
 
 
 def _carried(found: list[str]) -> dict[str, str]:

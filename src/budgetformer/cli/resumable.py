@@ -110,7 +110,9 @@ class ResumableFile:
     def _check_settings(self) -> None:
         try:
             before = json.loads(self.sidecar.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as problem:
+            if not isinstance(before, dict):
+                raise ValueError("no JSON object")
+        except (OSError, ValueError, RecursionError) as problem:
             raise ValueError(
                 f"{self.sidecar} cannot be read, so it is not known what {self.partial} is made from; "
                 "start anew with --overwrite"

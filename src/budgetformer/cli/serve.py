@@ -134,9 +134,12 @@ def _key(file: Path | None) -> str | None:
     if file is None:
         return os.environ.get(KEY_VARIABLE) or None
     try:
-        return file.read_text(encoding="utf-8").strip()
+        key = file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as problem:
         raise ValueError(f"--api-key-file {file} cannot be read: {problem}") from problem
+    if not key:
+        raise ValueError(f"--api-key-file {file} holds no key; write one into it")
+    return key
 
 
 def _require_extra() -> None:
