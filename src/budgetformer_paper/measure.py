@@ -59,7 +59,7 @@ def measure(recipe: Recipe, models: Sequence[Path], drawn: Drawn, *, seed: int, 
             **{name: figures[name] for name in ("mean_budget", "mean_heads", "heads_per_layer", "macs", "macs_dense")},
             **{name: figures[name] for name in ("truncated", "texts_per_second", "execution", "precision")},
             **in_the_papers_accounting(classifier.config, rows, figures["mean_budget"]),
-            **of_heads(classifier, test, None if found.heads is None else found.heads.budget_RL),
+            **of_heads(classifier, test, None if found.heads is None else found.heads.budget_RL, question),
             **(of_difficulty(found, models[1], test, device=device) if ask.difficulty else {}),
             **(of_maps(classifier, test) if ask.maps else {}),
             "evaluation_seconds": round(figures["seconds"], 3),
@@ -134,14 +134,19 @@ def _with_budget(policy: Any, budget: float) -> Any:
     return apply
 
 
-def of_heads(classifier: Classifier, test: datasets.Dataset, budget_RL: np.ndarray | None) -> dict[str, Any]:
+def of_heads(
+    classifier: Classifier, test: datasets.Dataset, budget_RL: np.ndarray | None, question: dict[str, Any]
+) -> dict[str, Any]:
     """Effective heads by layer (exp of the entropy of the relevance, mean over rows taken evenly), and by class the
-    learned budgets and the entropy; None with full attention."""
+    learned budgets and the entropy; None with full attention.
+
+    The rows are asked the ``question`` of the evaluation, since what a layer sees depends on the heads of those below.
+    """
     if budget_RL is None:
         return {"effective_heads_per_layer": None}
     truth_R = np.asarray(test.with_format("numpy")["label"])
     places = np.unique(np.linspace(0, len(test) - 1, min(SAMPLE, len(test))).astype(int))
-    answers = classifier.stream(inputs_of(test, places), details=True)
+    answers = classifier.stream(inputs_of(test, places), details=True, **question)
     relevance_BLH = np.stack([answer.relevance for answer in answers if answer.relevance is not None])
     entropy_BL = -(relevance_BLH * np.log(np.clip(relevance_BLH, 1e-30, None))).sum(axis=-1)
     return {

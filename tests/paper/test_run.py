@@ -75,6 +75,20 @@ def test_one_model_answers_several_questions(running: Running) -> None:
     assert not list(running.work.rglob("checkpoint-*"))
 
 
+def test_effective_heads_are_those_of_the_question(running: Running) -> None:
+    """The first layer sees the same texts whatever is asked; what the second one sees depends on the heads below."""
+    one_head = table3_asked("imdb", 0.1)
+    asking = (one_head, table3_asked("imdb", 1.0, rescale_gates=True), table4_random("imdb"), table4_static("imdb"))
+    reproduce(smoked(table2_budgetformer("imdb"), *asking), seeds=1, running=running)
+    learned, *asked = read_rows(running.results)
+    assert len(asked) == len(asking)
+    for row in asked:
+        assert row["effective_heads_per_layer"][0] == pytest.approx(learned["effective_heads_per_layer"][0])
+        assert row["effective_heads_per_layer"][1] != learned["effective_heads_per_layer"][1]
+        for label, group in row["entropy_by_class"].items():
+            assert group["mean"][1] != learned["entropy_by_class"][label]["mean"][1]
+
+
 def test_a_fixed_budget_is_trained_and_costs_what_it_says(running: Running) -> None:
     reproduce(smoked(table3_fixed("imdb", 0.25)), seeds=1, running=running)
     (row,) = read_rows(running.results)
