@@ -24,7 +24,9 @@ def training_costs(summary: Summary) -> Iterator[Verdict]:
         answer = HELD if high <= NO_MORE and more is not None else OPEN
     why = f"a step takes {row['step_ratio']['median']:.2f} of the time (95 %: {low:.2f} to {high:.2f})"
     why += "" if more is None else f" and {more:.2f} of the memory"
-    yield Verdict(claim=TRAINING, data=summary.data, answer=answer, why=f"{why}; held up to {NO_MORE:.2f}")
+    yield Verdict(
+        claim=TRAINING, data=summary.data, answer=answer, why=f"{why}; held up to {NO_MORE:.2f} ({summary.first_seed})"
+    )
 
 
 def memory_falls(summary: Summary) -> Iterator[Verdict]:
@@ -34,5 +36,5 @@ def memory_falls(summary: Summary) -> Iterator[Verdict]:
         return
     held = all(b >= a for a, b in pairwise(measured)) and measured[0] < measured[-1]
     listed = ", ".join(f"{value / 2**20:.1f}" for value in measured)
-    why = f"MiB at 1 to {len(measured)} heads: {listed}"
+    why = f"MiB at 1 to {len(measured)} heads: {listed} ({summary.first_seed})"
     yield Verdict(claim=MEMORY, data=summary.data, answer=HELD if held else FAILED, why=why)

@@ -44,7 +44,7 @@ def difficulty_rises(summary: Summary) -> Iterator[Verdict]:
     else:
         answer = FAILED if any(step < -chance for step, chance in zip(steps, chances, strict=True)) else OPEN
     why = ", ".join(f"{name} {group['mean']:.4f}" for name, group in zip(THIRDS, groups, strict=True))
-    yield Verdict(claim=HARDER, data=summary.data, answer=answer, why=why)
+    yield _verdict(summary, HARDER, answer, why)
 
 
 def classes_and_layers(summary: Summary) -> Iterator[Verdict]:
@@ -104,7 +104,7 @@ def _error(group: dict[str, Any], *, of_spread: bool) -> float:
 
 
 def _verdict(summary: Summary, claim: str, answer: str, why: str) -> Verdict:
-    return Verdict(claim=claim, data=summary.data, answer=answer, why=why)
+    return Verdict(claim=claim, data=summary.data, answer=answer, why=f"{why} ({summary.first_seed})")
 
 
 def _spreads_by_layer(budgets: dict[str, Any]) -> list[tuple[float, float]]:

@@ -36,7 +36,7 @@ def pictures(found: Sequence[Summary]) -> list[Picture]:
 
 
 def figure_tables(found: Sequence[Summary]) -> list[Table]:
-    """What Figures 2 to 4 show, in numbers."""
+    """What Figures 2 to 4 show, in numbers; of the first seed."""
     made = []
     for summary in found:
         if summary.experiment == "figure2":
@@ -52,7 +52,7 @@ def _over_training(summary: Summary, row: dict[str, Any]) -> Picture:
     fields = row["config"]["training"]["config"]
     figure = draw_curves(row["curves"], s_min=fields.get("s_min", 0.1), s_max=fields.get("s_max", 0.9))
     caption = (
-        f"{TITLES['figure1']}, {summary.data}, scale {summary.scale}: mean over layers and rows; validation is on "
+        f"{TITLES['figure1']}, {summary.place}: mean over layers and rows; validation is on "
         f"{row['rows']['validated_on']}. Accuracy in training is not logged."
     )
     return Picture(figure=figure, caption=caption, alt=f"Lines. {' '.join(figure.get_suptitle().split())}")
@@ -61,7 +61,7 @@ def _over_training(summary: Summary, row: dict[str, Any]) -> Picture:
 def _by_difficulty(summary: Summary, row: dict[str, Any]) -> Picture:
     figure = draw_difficulty(row["budget_by_difficulty"])
     caption = (
-        f"{TITLES['figure2']}, {summary.data}, scale {summary.scale}: the budget of a test row, mean over layers. Box: "
+        f"{TITLES['figure2']}, {summary.place}: the budget of a test row, mean over layers. Box: "
         "the middle half; whiskers: 5 to 95 %."
     )
     return Picture(figure=figure, caption=caption, alt=f"Box plots. {' '.join(figure.get_suptitle().split())}")
@@ -69,7 +69,7 @@ def _by_difficulty(summary: Summary, row: dict[str, Any]) -> Picture:
 
 def _by_class(summary: Summary, row: dict[str, Any]) -> Picture:
     figure = draw_classes(row["budget_by_class"], row["entropy_by_class"])
-    caption = f"{TITLES['figure3']}, {summary.data}, scale {summary.scale}, test rows; the entropy is in nats."
+    caption = f"{TITLES['figure3']}, {summary.place}, test rows; the entropy is in nats."
     return Picture(figure=figure, caption=caption, alt=f"Lines. {' '.join(figure.get_suptitle().split())}")
 
 
@@ -176,7 +176,7 @@ def _class_table(summary: Summary, row: dict[str, Any]) -> Table:
 
 
 def _caption(summary: Summary) -> str:
-    return f"{TITLES[summary.experiment]}, {summary.data}, scale {summary.scale}."
+    return f"{TITLES[summary.experiment]}, {summary.place}."
 
 
 def _number(value: float | None) -> str:

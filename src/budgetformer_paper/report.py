@@ -21,9 +21,10 @@ TITLE = "arXiv 2604.22583, reproduced"
 INTRO = (
     "The paper's figures beside the measured ones. Every measured figure comes from a result row with its "
     "configuration, seed, commit and machine; figures of different scales never share a column.",
-    "Two accountings of cost: multiply-adds executed per text (projections of the heads that were kept, attention, "
+    "Two accountings of cost: multiply-adds executed (projections of the heads that were kept, attention, "
     "feed-forward, both nets, classifier; no padding), and the paper's (attention block only, padded, projections of "
-    "all heads) over the whole test set, with its grams.",
+    "all heads). Grams of CO2 of either are multiply-adds times the paper's 3.3333e-15 g, which is no measurement; "
+    "beside them stand energy and grams of the evaluation as this machine measured or estimated them.",
 )
 
 

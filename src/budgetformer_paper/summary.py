@@ -36,6 +36,17 @@ class Summary:
         return self.recipe.split("/")[-1]
 
     @property
+    def first_seed(self) -> str:
+        """Whose figures a picture shows that is drawn of one row: the first of ``rows``."""
+        more = f", the first of {len(self.rows)}" if len(self.rows) > 1 else ""
+        return f"seed {self.rows[0]['seed']}{more}"
+
+    @property
+    def place(self) -> str:
+        """Data set, scale and seed, for the caption of what is drawn of one row."""
+        return f"{self.data}, scale {self.scale}, {self.first_seed}"
+
+    @property
     def printed(self) -> dict[str, Any]:
         """What the paper prints."""
         return self.rows[-1]["printed"]

@@ -20,7 +20,7 @@ from budgetformer_paper.verdict import OPEN
 
 
 def summary(**row: Any) -> Summary:
-    return Summary(recipe="figure2/snli/difficulty", what="", scale="cpu", data="snli", rows=[row])
+    return Summary(recipe="figure2/snli/difficulty", what="", scale="cpu", data="snli", rows=[{"seed": 0} | row])
 
 
 def test_figures_share_the_models_of_table_2_and_end_in_the_report(running: Running, tmp_path: Path) -> None:
@@ -122,3 +122,4 @@ def test_figure_4_has_the_papers_pair_and_the_entropy_of_heads_by_rank(running: 
     assert len(list(tmp_path.glob("report/picture-*.png"))) == 2
     assert "Attention entropy in nats by relevance rank, mean over 32 test rows" in text
     assert "relevant heads have sharper maps" in text
+    assert text.count("snli, scale smoke, seed 0") == 4  # two layers, two tables

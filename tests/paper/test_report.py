@@ -66,11 +66,41 @@ def test_the_papers_figures_stand_beside_ours() -> None:
     (made,) = tables(summaries([row(table2_transformer("imdb"), 0.8), row(table2_tfidf("imdb"), 0.9)]))
     dense, words = (dict(zip(made.columns, cells, strict=True)) for cells in made.rows)
     assert dense["accuracy, paper"] == "0.8354"
-    assert dense["accuracy, here"].startswith("0.8000 ± 0.01")
+    assert (dense["accuracy, here"], dense["95 %"][:6]) == ("0.8000", "± 0.01")
     assert dense["difference"] == "-0.0354"
-    assert (dense["whole test, paper's accounting: paper"], dense["g CO2, paper"]) == ("1.61e+14", "0.5376")
+    assert dense["multiply-adds in the paper's accounting, whole test: paper"] == "1.61e+14"
+    assert dense["g CO2 in the paper's accounting: paper"] == "0.5376"
     assert dense["of all heads"] == "75%"
     assert (words["accuracy, paper"], words["difference"]) == ("–", "–")
+
+
+def test_both_accountings_and_the_energy_are_named() -> None:
+    energy = {"kind": "estimated", "joules_per_1000_texts": 23.0, "grams_per_1000_texts": 0.0031}
+    rows = [row(table2_transformer("imdb"), 0.8, energy=energy, paper_grams=1e12 * 3.3333e-15)]
+    (made,) = tables(summaries([*rows, row(table2_budgetformer("imdb"), 0.8)]))
+    dense, budgeted = (dict(zip(made.columns, cells, strict=True)) for cells in made.rows)
+    assert (
+        dense["multiply-adds in the paper's accounting, whole test: here"],
+        dense["g CO2 in the paper's accounting: here"],
+    ) == ("1e+12", "0.00333")
+    assert dense["multiply-adds executed, whole test"] == "3e+12"  # 6e8 a text, 5,000 texts
+    assert dense["g CO2 of the multiply-adds executed"] == "0.01"
+    assert dense["energy of the evaluation, per 1,000 texts"] == "23 J, estimated"
+    assert dense["g CO2 of the energy, per 1,000 texts"] == "0.0031 g, estimated"
+    assert budgeted["energy of the evaluation, per 1,000 texts"] == "–"
+
+
+def test_several_seeds_are_printed_with_their_spread_and_pictures_name_theirs() -> None:
+    rows = [row(table2_transformer("imdb"), 0.7 + 0.1 * s, seed=s, mean_budget=0.5 + 0.02 * s) for s in range(3)]
+    (made,) = tables(summaries(rows))
+    cells = dict(zip(made.columns, made.rows[0], strict=True))
+    assert cells["accuracy, here"] == "0.8000 ± 0.1000 (3 seeds)"
+    assert cells["s, here"] == "0.520 ± 0.020 (3 seeds)"
+    assert "mean ± standard deviation" in made.caption
+    costs = [cost_row(interval=(1.0, 1.05), memory=1.0, allocated=(1, 2)) | {"seed": seed} for seed in (1, 2)]
+    steps, *_ = report_tables(costs)
+    assert dict(zip(steps.columns, steps.rows[0], strict=True))["measured with"] == "seed 1, the first of 2"
+    assert "(seed 1, the first of 2)" in answers(costs)["training costs no more"].why
 
 
 def test_scales_never_share_a_table() -> None:
@@ -225,8 +255,8 @@ def test_what_training_and_attention_cost(
     assert found["training costs no more"].answer == training
     assert found["attention memory falls with the heads"].answer == falls
     steps, layers, _ = report_tables(rows)
-    assert steps.rows[0][:4] == ["imdb", "16 × 256", "100 ms", "110 ms"]
-    assert [cells[1] for cells in layers.rows] == ["1", "2", "3"]
+    assert steps.rows[0][:5] == ["imdb", "seed 0", "16 × 256", "100 ms", "110 ms"]
+    assert [cells[2] for cells in layers.rows] == ["1", "2", "3"]
 
 
 def test_a_whole_report_names_every_claim_of_the_paper() -> None:
