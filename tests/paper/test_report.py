@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from budgetformer.reporting.results import append_row
 from budgetformer_paper.claims import verdicts
 from budgetformer_paper.recipe import Recipe
 from budgetformer_paper.recipes import (
@@ -29,7 +30,7 @@ from budgetformer_paper.recipes import (
     table5,
     table6,
 )
-from budgetformer_paper.report import report_tables, write
+from budgetformer_paper.report import report_tables, rows_to_report, write
 from budgetformer_paper.scales import SCALES
 from budgetformer_paper.summary import summaries
 from budgetformer_paper.tables import table, tables
@@ -313,3 +314,23 @@ def test_the_report_is_one_page_twice(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no rows"):
         write([{"experiment": "demo"}], tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
+
+
+def test_the_controlled_task_is_a_table_of_its_own_at_every_scale(tmp_path: Path) -> None:
+    results = tmp_path / "rows.jsonl"
+    append_row(results, row(table2_tfidf("imdb"), 0.8))
+    for seed, heads in ((0, 2.0), (1, 2.4)):
+        known = {"heads_by_difficulty": [0.5, 1.5 + seed], "mean_budget": 0.3, "rank_correlation_budget": 0.9}
+        made = {"benchmark": "controlled", "variant": "price", "seed": seed, "accuracy": 0.99, "mean_heads": heads}
+        append_row(tmp_path / "controlled.jsonl", made | known)
+    full = {"benchmark": "controlled", "variant": "full", "seed": 0, "accuracy": 1.0, "mean_heads": 8.0}
+    append_row(tmp_path / "controlled.jsonl", full)
+    for scale in (None, "cpu"):
+        _, controlled, *_ = report_tables(rows_to_report(results, scale))
+        price, dense = (dict(zip(controlled.columns, cells, strict=True)) for cells in controlled.rows)
+        assert price["heads per layer"] == "2.20 ± 0.28 (2 seeds)"
+        assert price["heads by difficulty, least to most"] == "0.50, 2.00"
+        assert (dense["accuracy"], dense["heads by difficulty, least to most"]) == ("1.000", "–")
+    assert rows_to_report(results, "smoke") == []
+    both = report_tables(rows_to_report(tmp_path / "controlled.jsonl", None))
+    assert [len(one.rows) for one in both[:1]] == [2]
