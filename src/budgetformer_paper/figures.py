@@ -53,7 +53,13 @@ def _over_training(summary: Summary, row: dict[str, Any]) -> Picture:
     figure = draw_curves(row["curves"], s_min=fields.get("s_min", 0.1), s_max=fields.get("s_max", 0.9))
     caption = (
         f"{TITLES['figure1']}, {summary.place}: mean over layers and rows; validation is on "
-        f"{row['rows']['validated_on']}. Accuracy in training is not logged."
+        f"{row['rows']['validated_on']}. "
+    )
+    logged = any("accuracy" in entry for entry in row["curves"]["training"])
+    caption += (
+        "Accuracy in training is of the rows since the last point, with dropout and noise."
+        if logged
+        else "Accuracy in training was not logged when this row was measured."
     )
     return Picture(figure=figure, caption=caption, alt=f"Lines. {' '.join(figure.get_suptitle().split())}")
 
@@ -78,11 +84,12 @@ _DRAWN = {"figure1": _over_training, "figure2": _by_difficulty, "figure3": _by_c
 
 @styled
 def draw_curves(curves: dict[str, Any], *, s_min: float, s_max: float) -> Figure:
-    """Mean budget over the epochs in training and validation, [s_min, s_max] shaded, and the validation accuracy."""
+    """Mean budget over the epochs in training and validation, [s_min, s_max] shaded, and the accuracy, in training
+    where it was logged."""
     training, validation = (
         {field: np.array([[e["epoch"], e[field]] for e in curves[part] if field in e]) for field in fields}
         for part, fields in (
-            ("training", ("mean_budget",)),
+            ("training", ("mean_budget", "accuracy")),
             ("validation", ("eval_mean_budget", "eval_accuracy")),
         )
     )
@@ -93,10 +100,12 @@ def draw_curves(curves: dict[str, Any], *, s_min: float, s_max: float) -> Figure
     for place, (name, points) in enumerate(lines.items()):
         plot_series(left, points[:, 0], points[:, 1], look(place, 2), name)
     accuracy = validation["eval_accuracy"]
-    plot_series(right, accuracy[:, 0], accuracy[:, 1], look(1, 2))
+    for place, points in enumerate((training["accuracy"], accuracy)):
+        if len(points):
+            plot_series(right, points[:, 0], points[:, 1], look(place, 2))
     left.set_ylim(0, 1)
     left.set_title(f"mean budget (grey: [{s_min:g}, {s_max:g}])")
-    right.set_title("validation accuracy")
+    right.set_title("accuracy" if len(training["accuracy"]) else "validation accuracy")
     for axes in (left, right):
         axes.set_xlabel("epoch")
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2)
