@@ -80,7 +80,8 @@ def _of_data(found: Sequence[Summary], data: str) -> Iterator[Verdict]:
     if ("figure4", "maps") in by:
         yield from maps_are_sharper(by["figure4", "maps"])
     if ("cost", "step") in by:
-        yield from training_costs(by["cost", "step"])
+        pair = (by.get(("table2", name)) for name in ("budgetformer", "transformer"))
+        yield from training_costs(by["cost", "step"], *pair)
         yield from memory_falls(by["cost", "step"])
     sizes = [by["table5", f"{L}L-{H}H"] for L, H in SHAPES if ("table5", f"{L}L-{H}H") in by]
     yield from _budgets_fall(LARGER, sizes, data)

@@ -260,6 +260,17 @@ def test_what_training_and_attention_cost(
     assert [cells[2] for cells in layers.rows] == ["1", "2", "3"]
 
 
+def test_the_energy_of_whole_trainings_is_shown_where_both_rows_have_it() -> None:
+    rows = [cost_row(interval=(1.02, 1.08), memory=1.05, allocated=(10, 20))]
+    rows.append(row(table2_transformer("imdb"), 0.8, training_energy={"kind": "estimated", "joules": 4000.0}))
+    assert (
+        "the training of" not in answers([*rows, row(table2_budgetformer("imdb"), 0.8)])["training costs no more"].why
+    )
+    rows.append(row(table2_budgetformer("imdb"), 0.8, training_energy={"kind": "measured", "joules": 5000.0}))
+    said = "the training of Table II took 5.0 kJ (measured), that of the Transformer 4.0 kJ (estimated)"
+    assert said in answers(rows)["training costs no more"].why
+
+
 def test_a_whole_report_names_every_claim_of_the_paper() -> None:
     rows = [row(table2_transformer("imdb"), 0.8), row(table2_budgetformer("imdb"), 0.84)]
     found = {verdict.claim: verdict for verdict in verdicts(summaries(rows), whole=True)}
