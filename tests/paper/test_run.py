@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import shutil
 from dataclasses import replace
@@ -285,5 +286,17 @@ def test_missing_data_end_it_before_anything_is_written(running: Running, tmp_pa
 def test_budgets_of_every_test_row_are_written_on_request(running: Running, tmp_path: Path) -> None:
     reproduce(smoked(table2_budgetformer("imdb")), seeds=1, running=replace(running, keep_budgets=tmp_path / "budgets"))
     (file,) = (tmp_path / "budgets").iterdir()
-    header, *lines = file.read_text().splitlines()
-    assert (file.name, header, len(lines)) == ("table2-imdb-budgetformer-smoke-seed0.csv", "layer0,layer1", 32)
+    assert file.name == "table2-imdb-budgetformer-smoke-seed0.csv"
+    with file.open(encoding="utf-8", newline="") as lines:
+        found = list(csv.DictReader(lines))
+    assert list(found[0]) == ["row", "label", "predicted", "correct", "layer0", "layer1"]
+    (row,) = read_rows(running.results)
+    (drawn,) = (running.work / "rows").glob("imdb-*/test.jsonl")
+    assert [(int(one["row"]), one["label"]) for one in found] == [
+        (number, json.loads(line)["label"]) for number, line in enumerate(drawn.read_text("utf-8").splitlines())
+    ]
+    assert [one["correct"] == "1" for one in found] == [one["label"] == one["predicted"] for one in found]
+    assert sum(one["correct"] == "1" for one in found) / len(found) == row["accuracy"]
+    assert 0 < sum(one["correct"] == "1" for one in found) < len(found)
+    mean = sum(float(one["layer0"]) + float(one["layer1"]) for one in found) / (2 * len(found))
+    assert mean == pytest.approx(row["mean_budget"], abs=1e-4)
