@@ -115,6 +115,16 @@ def test_statistics_are_means_since_they_were_taken() -> None:
     assert statistics.pop() == {}
 
 
+def test_accuracy_in_training_is_of_all_labelled_rows_since_the_last_time() -> None:
+    statistics = TrainingStatistics()
+    for labels in ([0, 2, 1], [0, 0, -100], [-100, -100, -100]):
+        statistics.add_answers(LOGITS, torch.tensor(labels))
+        statistics.add(task=torch.tensor(1.0))
+    assert statistics.pop() == {"task_loss": 1.0, "accuracy": pytest.approx(4 / 5)}
+    statistics.add_answers(LOGITS, torch.full((3,), -100))
+    assert statistics.pop() == {}
+
+
 def test_distillation_is_the_divergence_by_hand_and_teaches_the_model_alone() -> None:
     model, teacher = LOGITS.clone().requires_grad_(), (LOGITS.flip(0) * 2).requires_grad_()
     p, q = teacher.softmax(dim=-1), model.softmax(dim=-1)

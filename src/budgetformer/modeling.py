@@ -244,6 +244,7 @@ class BudgetFormerForSequenceClassification(BudgetFormerPreTrainedModel):
         if labels is not None:
             loss = classification_loss(logits, labels, self.config, rows=num_items_in_batch)
             if self.training:
+                self.statistics.add_answers(logits, labels)
                 taught = None if teacher_logits is None else distillation_loss(logits, teacher_logits)
                 loss = self._training_loss(loss, encoded, labels, num_items_in_batch, taught)
         output = BudgetFormerClassifierOutput(

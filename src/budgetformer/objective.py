@@ -79,15 +79,25 @@ class TrainingStatistics:
             new["budget"] = budgets.detach().mean(dim=0)
             new["entropy"] = method.entropy(relevance.detach()).mean(dim=0)
             new["use"] = kept.float().mean(dim=0)
+        self._add(new)
+        self._steps += 1
+
+    def add_answers(self, logits: Tensor, labels: Tensor) -> None:
+        """Add how many rows of a forward pass have a label, and how many of these the model found."""
+        found = logits.detach().argmax(dim=-1) == labels  # no class is IGNORED, so a row without a label is not found
+        self._add({"found_of": torch.stack([found.sum(), (labels != IGNORED).sum()]).float()})
+
+    def _add(self, new: dict[str, Tensor]) -> None:
         for name, value in new.items():
             self._sums[name] = self._sums[name] + value if name in self._sums else value
-        self._steps += 1
 
     def pop(self) -> dict[str, float]:
         """Means since the last call under the names that are logged; empty when nothing was added."""
-        means = {name: (value / self._steps).cpu() for name, value in self._sums.items()}
+        means = {name: (value / max(self._steps, 1)).cpu() for name, value in self._sums.items()}
         self._sums, self._steps = {}, 0
         logged = {name: float(value) for name, value in means.items() if value.dim() == 0}
+        if "found_of" in means and means["found_of"][1] > 0:
+            logged["accuracy"] = float(means["found_of"][0] / means["found_of"][1])
         if "budget" not in means:
             return logged
         heads_L = means["use"].sum(dim=-1)

@@ -28,6 +28,11 @@ from .verdict import (
     Verdict,
 )
 
+MARGIN = 0.01
+"""How far below the Transformer an accuracy may lie that is "at least" the Transformer's: a point. Ours; the largest
+loss in the paper's Table II, where it makes this claim, is 0.0077 (AG News)."""
+BUDGET_STEP = 0.01
+"""The smallest difference of mean budgets that counts. Ours: one seed does not say how far it lies from others."""
 CURVES_AGREE = 0.05
 """How far the budgets of training and validation may end apart."""
 
@@ -36,7 +41,8 @@ def verdicts(found: Sequence[Summary], *, whole: bool = False) -> list[Verdict]:
     """All claims that rows speak about; ``whole`` lists those without rows too. Raises ValueError for rows of several
     scales.
 
-    A difference of accuracies counts when it is larger than its 95 % interval (of unpaired rows). At the smoke scale
+    A difference of accuracies counts when it is larger than its 95 % interval (of unpaired rows), in either direction;
+    one of budgets when it is larger than ``BUDGET_STEP`` and than the interval between seeds. At the smoke scale
     nothing is decided.
     """
     scales = {s.scale for s in found}
@@ -74,7 +80,8 @@ def _of_data(found: Sequence[Summary], data: str) -> Iterator[Verdict]:
     if ("figure4", "maps") in by:
         yield from maps_are_sharper(by["figure4", "maps"])
     if ("cost", "step") in by:
-        yield from training_costs(by["cost", "step"])
+        pair = (by.get(("table2", name)) for name in ("budgetformer", "transformer"))
+        yield from training_costs(by["cost", "step"], *pair)
         yield from memory_falls(by["cost", "step"])
     sizes = [by["table5", f"{L}L-{H}H"] for L, H in SHAPES if ("table5", f"{L}L-{H}H") in by]
     yield from _budgets_fall(LARGER, sizes, data)
@@ -87,12 +94,11 @@ def _table2(by: dict[tuple[str, str], Summary], data: str) -> Iterator[Verdict]:
     pretrained = by.get(("minilm", "adaptive")), by.get(("minilm", "transformer"))
     for budgeted, twin, mark in ((ours, dense, ""), (*pretrained, " (MiniLM)")):
         if budgeted and twin:
-            lead, chance = _lead(budgeted, twin)
-            answer = HELD if lead >= 0 else FAILED if lead < -chance else OPEN
-            yield _verdict(ACCURATE + mark, data, answer, _figures(budgeted, twin))
+            answer = _at_least(*_lead(budgeted, twin))
+            why = f"{_figures(budgeted, twin)}; held when at most {MARGIN:g} lower for sure"
+            yield _verdict(ACCURATE + mark, data, answer, why)
     if ours and words:
-        lead, chance = _lead(ours, words)
-        answer = HELD if lead > chance else FAILED if lead < -chance else OPEN
+        answer = _beyond(*_lead(ours, words))
         yield _verdict("better than TF-IDF (ours; not a claim of the paper)", data, answer, _figures(ours, words))
     if ours:
         yield from _curves(ours, data)
@@ -107,8 +113,9 @@ def _curves(ours: Summary, data: str) -> Iterator[Verdict]:
             return
         falls.append(budgets[-1] - training[0])
         apart.append(abs(budgets[-1] - training[-1]))
-    answer = HELD if max(falls) < 0 else FAILED if min(falls) >= 0 else OPEN
+    answer = HELD if max(falls) < -BUDGET_STEP else FAILED if min(falls) > BUDGET_STEP else OPEN
     why = f"from the first logged update to the last validation {sum(falls) / len(falls):+.3f}"
+    why += f" (counted from {BUDGET_STEP:g})"
     yield _verdict(FALLS, data, answer, why)
     answer = HELD if max(apart) <= CURVES_AGREE else FAILED
     why = f"at the end they are {max(apart):.3f} apart (held up to {CURVES_AGREE})"
@@ -122,16 +129,18 @@ def _table3(by: dict[tuple[str, str], Summary], data: str, experiment: str, mark
         best = max(fixed, key=lambda s: s.accuracy)
         lead, chance = _lead(adaptive, best)
         there = {s.variant for s in fixed} >= {f"fixed-{budget:g}" for budget in BUDGETS}
-        answer = FAILED if lead < -chance else HELD if lead > chance and there else OPEN
+        answer = _beyond(lead, chance)
+        answer = OPEN if answer == HELD and not there else answer
         why = _figures(adaptive, best) + ("" if there else f"; of {len(BUDGETS)} budgets some have no row")
         yield _verdict(ADAPTIVE + mark, data, answer, why)
     plain, rescaled = by.get((experiment, "asked-1")), by.get((experiment, "asked-1-rescaled"))
     if adaptive and plain and rescaled:
-        share = _share_kept(rescaled, adaptive)
-        answer = HELD if share < 0.5 <= _share_kept(plain, adaptive) else FAILED
+        without, with_them = _collapse(plain, adaptive), _collapse(rescaled, adaptive)
+        answer = HELD if (without, with_them) == (FAILED, HELD) else OPEN
+        answer = FAILED if without == HELD or with_them == FAILED else answer
         why = (
             f"of the lead over chance {_share_kept(plain, adaptive):.0%} is left at s = 1 without rescaled gates, "
-            f"{share:.0%} with them"
+            f"{_share_kept(rescaled, adaptive):.0%} with them"
         )
         yield _verdict("our guess: the collapse at s = 1 comes from gates that grow with s", data, answer, why)
 
@@ -143,20 +152,51 @@ def _table4(by: dict[tuple[str, str], Summary], data: str, experiment: str, mark
         if learned and random:
             share = _share_kept(random, learned)
             why = f"{share:.0%} of the lead over chance is left (held below 50 %); {_figures(learned, random)}"
-            learned_enough = learned.accuracy - _chance_of(learned) > learned.accuracy_reach
-            answer = (HELD if share < 0.5 else FAILED) if learned_enough else OPEN
-            yield _verdict(claim + mark, data, answer, why)
+            yield _verdict(claim + mark, data, _collapse(random, learned), why)
 
 
 def _budgets_fall(claim: str, ordered: Sequence[Summary], data: str) -> Iterator[Verdict]:
-    named = [(s.what, budget) for s in ordered if (budget := s.mean("mean_budget")) is not None]
-    known = [budget for _, budget in named]
+    """Held when every step falls, failed when the last budget is above the first."""
+    known = [(s, budget) for s in ordered if (budget := s.mean("mean_budget")) is not None]
     if len(known) < 2:
         return
-    steps = [b - a for a, b in pairwise(known)]
-    answer = HELD if max(steps) < 0 else FAILED if known[-1] >= known[0] else OPEN
-    why = ", ".join(f"{what}: {budget:.3f}" for what, budget in named)
-    yield _verdict(claim, data, answer, why)
+    steps = [_fall(a, b) for a, b in pairwise(s for s, _ in known)]
+    whole = _fall(known[0][0], known[-1][0])
+    answer = HELD if set(steps) == {HELD} else FAILED if whole == FAILED else OPEN
+    why = ", ".join(f"{s.what}: {budget:.3f}" for s, budget in known)
+    yield _verdict(claim, data, answer, f"{why} (steps count from {BUDGET_STEP:g})")
+
+
+def _fall(first: Summary, second: Summary) -> str:
+    """Whether the second has the smaller mean budget."""
+    before, after = first.mean("mean_budget"), second.mean("mean_budget")
+    assert before is not None
+    assert after is not None
+    reach = math.hypot(first.reach_of_seeds("mean_budget"), second.reach_of_seeds("mean_budget"))
+    return _beyond(before - after, max(BUDGET_STEP, reach))
+
+
+def _beyond(lead: float, chance: float) -> str:
+    """Whether a lead is there: held above chance, failed below it, not decided within it."""
+    return HELD if lead > chance else FAILED if lead < -chance else OPEN
+
+
+def _at_least(lead: float, chance: float) -> str:
+    """Whether an accuracy is at least another one: failed when it is lower by more than chance; held when it is higher
+    by more than chance, or when the lower end of the interval of the difference is ``-MARGIN`` or above; else not
+    decided."""
+    answer = _beyond(lead, chance)
+    return HELD if answer == OPEN and lead - chance >= -MARGIN else answer
+
+
+def _collapse(changed: Summary, whole: Summary) -> str:
+    """Whether less than half of the lead over guessing a class is left, by more than chance; not decided where the
+    whole model has no such lead."""
+    guessed = _chance_of(whole)
+    if whole.accuracy - guessed <= whole.accuracy_reach:
+        return OPEN
+    half = guessed + (whole.accuracy - guessed) / 2
+    return _beyond(half - changed.accuracy, math.hypot(changed.accuracy_reach, whole.accuracy_reach / 2))
 
 
 def _lead(first: Summary, second: Summary) -> tuple[float, float]:

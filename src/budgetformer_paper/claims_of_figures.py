@@ -44,14 +44,15 @@ def difficulty_rises(summary: Summary) -> Iterator[Verdict]:
     else:
         answer = FAILED if any(step < -chance for step, chance in zip(steps, chances, strict=True)) else OPEN
     why = ", ".join(f"{name} {group['mean']:.4f}" for name, group in zip(THIRDS, groups, strict=True))
-    yield Verdict(claim=HARDER, data=summary.data, answer=answer, why=why)
+    yield _verdict(summary, HARDER, answer, why)
 
 
 def classes_and_layers(summary: Summary) -> Iterator[Verdict]:
     """Figure 3: order of the classes in mean, spread and entropy (means over layers); spread and entropy by layer.
 
     A step of the order counts when it is larger than its 95 % interval, in which the layers of a row are taken to go
-    together. The course over layers counts as measured.
+    together. So does a step of the entropy from a layer to the next, and the lead of the largest spread of the layers
+    between over that of the first and the last.
     """
     row = summary.rows[0]
     budgets, entropies = row["budget_by_class"], row["entropy_by_class"]
@@ -65,14 +66,14 @@ def classes_and_layers(summary: Summary) -> Iterator[Verdict]:
             errors = [_error(groups[name], of_spread=field == "std") for name in CLASSES]
             why = ", ".join(f"{name} {value:.4f}" for name, value in zip(CLASSES, values, strict=True))
             yield _verdict(summary, claim, _falls(values, errors), why)
-    spreads = _by_layer([group["std"] for group in budgets.values()])
-    entropy = _by_layer([group["mean"] for group in entropies.values()])
+    spreads, entropy = _spreads_by_layer(budgets), _entropies_by_layer(entropies)
     if len(spreads) > 2:
-        peak = spreads.index(max(spreads))
-        yield _verdict(summary, MIDDLE, HELD if 0 < peak < len(spreads) - 1 else FAILED, _listed(spreads))
+        ends, between = max(spreads[0], spreads[-1]), max(spreads[1:-1])
+        answer = _falls([between[0], ends[0]], [between[1], ends[1]])
+        yield _verdict(summary, MIDDLE, answer, _listed(spreads))
     if len(entropy) > 1:
-        falls = all(a > b for a, b in pairwise(entropy))
-        yield _verdict(summary, DEPTH, HELD if falls else FAILED, _listed(entropy))
+        answer = _falls([value for value, _ in entropy], [error for _, error in entropy])
+        yield _verdict(summary, DEPTH, answer, _listed(entropy))
 
 
 def maps_are_sharper(summary: Summary) -> Iterator[Verdict]:
@@ -103,17 +104,31 @@ def _error(group: dict[str, Any], *, of_spread: bool) -> float:
 
 
 def _verdict(summary: Summary, claim: str, answer: str, why: str) -> Verdict:
-    return Verdict(claim=claim, data=summary.data, answer=answer, why=why)
+    return Verdict(claim=claim, data=summary.data, answer=answer, why=f"{why} ({summary.first_seed})")
 
 
-def _by_layer(groups: Sequence[Sequence[float]]) -> list[float]:
-    """Means over the classes."""
-    return [_mean(values) for values in zip(*groups, strict=True)]
+def _spreads_by_layer(budgets: dict[str, Any]) -> list[tuple[float, float]]:
+    """The standard deviation of every layer, mean over the classes, with its standard error."""
+    return _by_layer(budgets, "std", factor=math.sqrt(2))
+
+
+def _entropies_by_layer(entropies: dict[str, Any]) -> list[tuple[float, float]]:
+    """The entropy of every layer, mean over the classes, with its standard error."""
+    return _by_layer(entropies, "mean", factor=1.0)
+
+
+def _by_layer(groups: dict[str, Any], field: str, *, factor: float) -> list[tuple[float, float]]:
+    values = [_mean(values) for values in zip(*(group[field] for group in groups.values()), strict=True)]
+    errors = [
+        math.hypot(*(std / math.sqrt(max(rows, 1)) / factor for std, rows in layer)) / len(groups)
+        for layer in zip(*([(std, group["rows"]) for std in group["std"]] for group in groups.values()), strict=True)
+    ]
+    return list(zip(values, errors, strict=True))
 
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def _listed(values: Sequence[float]) -> str:
-    return "by layer " + ", ".join(f"{value:.4f}" for value in values)
+def _listed(values: Sequence[tuple[float, float]]) -> str:
+    return "by layer " + ", ".join(f"{value:.4f}" for value, _ in values)

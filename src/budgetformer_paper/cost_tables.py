@@ -29,6 +29,7 @@ def _steps(found: Sequence[Summary], scale: str) -> Table:
         cells.append(
             [
                 summary.data,
+                summary.first_seed,
                 " × ".join(map(str, row["batch"])),
                 *(f"{1000 * seconds[name]:.0f} ms" for name in ("transformer", "budgetformer")),
                 f"{ratio['median']:.2f} ({ratio['interval'][0]:.2f} to {ratio['interval'][1]:.2f})",
@@ -39,12 +40,22 @@ def _steps(found: Sequence[Summary], scale: str) -> Table:
     steps = ("step, Transformer", "step, BudgetFormer", "ratio (95 %)")
     memories = ("memory, Transformer", "memory, BudgetFormer")
     caption = f"Cost of training, scale {scale}: median of steps taken in turns; memory beyond weights and moments."
-    return Table(caption=caption, columns=("shape of", "texts × tokens", *steps, *memories, "machine"), rows=cells)
+    return Table(
+        caption=caption,
+        columns=("shape of", "measured with", "texts × tokens", *steps, *memories, "machine"),
+        rows=cells,
+    )
 
 
 def _memory(found: Sequence[Summary], scale: str) -> Table:
     cells = [
-        [summary.data, str(row["heads"]), _mebibytes(row["allocated"]), _mebibytes(row["closed_form"])]
+        [
+            summary.data,
+            summary.first_seed,
+            str(row["heads"]),
+            _mebibytes(row["allocated"]),
+            _mebibytes(row["closed_form"]),
+        ]
         for summary in found
         for row in summary.rows[0]["attention_memory"]
     ]
@@ -52,7 +63,9 @@ def _memory(found: Sequence[Summary], scale: str) -> Table:
         f"Memory of one attention layer by heads, scale {scale}: what torch allocates for 8 texts on the CPU, and the "
         "closed form of what the kept heads hold."
     )
-    return Table(caption=caption, columns=("shape of", "heads", "allocated", "closed form"), rows=cells)
+    return Table(
+        caption=caption, columns=("shape of", "measured with", "heads", "allocated", "closed form"), rows=cells
+    )
 
 
 def _mebibytes(number: int | None) -> str:

@@ -36,7 +36,7 @@ def pictures(found: Sequence[Summary]) -> list[Picture]:
 
 
 def figure_tables(found: Sequence[Summary]) -> list[Table]:
-    """What Figures 2 to 4 show, in numbers."""
+    """What Figures 2 to 4 show, in numbers; of the first seed."""
     made = []
     for summary in found:
         if summary.experiment == "figure2":
@@ -52,8 +52,14 @@ def _over_training(summary: Summary, row: dict[str, Any]) -> Picture:
     fields = row["config"]["training"]["config"]
     figure = draw_curves(row["curves"], s_min=fields.get("s_min", 0.1), s_max=fields.get("s_max", 0.9))
     caption = (
-        f"{TITLES['figure1']}, {summary.data}, scale {summary.scale}: mean over layers and rows; validation is on "
-        f"{row['rows']['validated_on']}. Accuracy in training is not logged."
+        f"{TITLES['figure1']}, {summary.place}: mean over layers and rows; validation is on "
+        f"{row['rows']['validated_on']}. "
+    )
+    logged = any("accuracy" in entry for entry in row["curves"]["training"])
+    caption += (
+        "Accuracy in training is of the rows since the last point, with dropout and noise."
+        if logged
+        else "Accuracy in training was not logged when this row was measured."
     )
     return Picture(figure=figure, caption=caption, alt=f"Lines. {' '.join(figure.get_suptitle().split())}")
 
@@ -61,7 +67,7 @@ def _over_training(summary: Summary, row: dict[str, Any]) -> Picture:
 def _by_difficulty(summary: Summary, row: dict[str, Any]) -> Picture:
     figure = draw_difficulty(row["budget_by_difficulty"])
     caption = (
-        f"{TITLES['figure2']}, {summary.data}, scale {summary.scale}: the budget of a test row, mean over layers. Box: "
+        f"{TITLES['figure2']}, {summary.place}: the budget of a test row, mean over layers. Box: "
         "the middle half; whiskers: 5 to 95 %."
     )
     return Picture(figure=figure, caption=caption, alt=f"Box plots. {' '.join(figure.get_suptitle().split())}")
@@ -69,7 +75,7 @@ def _by_difficulty(summary: Summary, row: dict[str, Any]) -> Picture:
 
 def _by_class(summary: Summary, row: dict[str, Any]) -> Picture:
     figure = draw_classes(row["budget_by_class"], row["entropy_by_class"])
-    caption = f"{TITLES['figure3']}, {summary.data}, scale {summary.scale}, test rows; the entropy is in nats."
+    caption = f"{TITLES['figure3']}, {summary.place}, test rows; the entropy is in nats."
     return Picture(figure=figure, caption=caption, alt=f"Lines. {' '.join(figure.get_suptitle().split())}")
 
 
@@ -78,11 +84,12 @@ _DRAWN = {"figure1": _over_training, "figure2": _by_difficulty, "figure3": _by_c
 
 @styled
 def draw_curves(curves: dict[str, Any], *, s_min: float, s_max: float) -> Figure:
-    """Mean budget over the epochs in training and validation, [s_min, s_max] shaded, and the validation accuracy."""
+    """Mean budget over the epochs in training and validation, [s_min, s_max] shaded, and the accuracy, in training
+    where it was logged."""
     training, validation = (
         {field: np.array([[e["epoch"], e[field]] for e in curves[part] if field in e]) for field in fields}
         for part, fields in (
-            ("training", ("mean_budget",)),
+            ("training", ("mean_budget", "accuracy")),
             ("validation", ("eval_mean_budget", "eval_accuracy")),
         )
     )
@@ -93,10 +100,12 @@ def draw_curves(curves: dict[str, Any], *, s_min: float, s_max: float) -> Figure
     for place, (name, points) in enumerate(lines.items()):
         plot_series(left, points[:, 0], points[:, 1], look(place, 2), name)
     accuracy = validation["eval_accuracy"]
-    plot_series(right, accuracy[:, 0], accuracy[:, 1], look(1, 2))
+    for place, points in enumerate((training["accuracy"], accuracy)):
+        if len(points):
+            plot_series(right, points[:, 0], points[:, 1], look(place, 2))
     left.set_ylim(0, 1)
     left.set_title(f"mean budget (grey: [{s_min:g}, {s_max:g}])")
-    right.set_title("validation accuracy")
+    right.set_title("accuracy" if len(training["accuracy"]) else "validation accuracy")
     for axes in (left, right):
         axes.set_xlabel("epoch")
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2)
@@ -176,7 +185,7 @@ def _class_table(summary: Summary, row: dict[str, Any]) -> Table:
 
 
 def _caption(summary: Summary) -> str:
-    return f"{TITLES[summary.experiment]}, {summary.data}, scale {summary.scale}."
+    return f"{TITLES[summary.experiment]}, {summary.place}."
 
 
 def _number(value: float | None) -> str:

@@ -32,7 +32,7 @@ def map_pictures(summary: Summary) -> list[Picture]:
         ]
         title = f"Layer {layer}: {sum(row['kept'][layer])} of {len(row['kept'][layer])} heads ran"
         caption = (
-            f'{TITLE}, {summary.data}, scale {summary.scale}, layer {layer}. "{row["text"]}" and "{row["pair"]}". '
+            f'{TITLE}, {summary.place}, layer {layer}. "{row["text"]}" and "{row["pair"]}". '
             "Row: the token that attends; column: the token it attends to. Below a head its attention entropy. Grey "
             "and dashed: the head did not run; its map was computed for the picture."
         )
@@ -47,7 +47,7 @@ def map_pictures(summary: Summary) -> list[Picture]:
 
 
 def map_tables(summary: Summary) -> list[Table]:
-    """Entropy by relevance rank: of the paper's pair, and over test rows."""
+    """Entropy by relevance rank: of the paper's pair, and over test rows; of the first seed."""
     row = summary.rows[0]
     pair, entropy = row["attention_maps"], row["attention_entropy"]
     of_pair = f"of the paper's pair (even attention would have {pair['highest_entropy']:.2f})"
@@ -59,7 +59,7 @@ def map_tables(summary: Summary) -> list[Table]:
 
 
 def _where(summary: Summary) -> str:
-    return f"{TITLE}, {summary.data}, scale {summary.scale}. Attention entropy in nats by relevance rank"
+    return f"{TITLE}, {summary.place}. Attention entropy in nats by relevance rank"
 
 
 def _by_rank(entropy_LH: np.ndarray, caption: str) -> Table:

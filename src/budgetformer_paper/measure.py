@@ -14,7 +14,7 @@ from budgetformer.attention import budgeted_layers
 from budgetformer.baselines import evaluate_tfidf, random_policy, static_policy
 from budgetformer.configuration import BudgetFormerConfig
 from budgetformer.data.labels import encode_labels
-from budgetformer.evaluation import Evaluation, evaluate, inputs_of
+from budgetformer.evaluation import Evaluation, Mistake, evaluate, inputs_of
 from budgetformer.inference import Classifier
 from budgetformer.metering.carbon import EnergyMeter, paper_grams
 from budgetformer.metering.macs import paper_macs
@@ -31,14 +31,31 @@ SAMPLE = 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """``figures`` of the row as JSON values; ``budgets_RL`` the learned budgets of the test rows, None without any."""
+    """``figures`` of the row as JSON values; ``budgets_RL`` the learned budgets of the test rows, None without any.
+
+    ``answers``: for every test row its number in the file of test rows (from 0), its label and the predicted one, when
+    they were asked for.
+    """
 
     figures: dict[str, Any]
     budgets_RL: np.ndarray | None
+    answers: Sequence[tuple[int, str, str]] = ()
 
 
-def measure(recipe: Recipe, models: Sequence[Path], drawn: Drawn, *, seed: int, device: str, quiet: bool) -> Measured:
-    """Ask the model in the first of the folders ``models`` on the test rows; the second is that of its twin."""
+def measure(
+    recipe: Recipe,
+    models: Sequence[Path],
+    drawn: Drawn,
+    *,
+    seed: int,
+    device: str,
+    quiet: bool,
+    answers: bool = False,
+) -> Measured:
+    """Ask the model in the first of the folders ``models`` on the test rows; the second is that of its twin.
+
+    ``answers``: keep what was predicted for every row.
+    """
     classifier = Classifier.from_pretrained(models[0], device=device)
     test = labelled(drawn, "test", classifier.labels)
     ask = recipe.ask
@@ -49,8 +66,12 @@ def measure(recipe: Recipe, models: Sequence[Path], drawn: Drawn, *, seed: int, 
         question["policy"] = random_policy(seed)
     elif ask.heads == "static":
         question["policy"] = static_pruning(classifier, labelled(drawn, "validation", classifier.labels))
+    mistakes: list[Mistake] = []
+    noted = mistakes.append if answers else None
     with EnergyMeter(device=classifier.model.device) as meter:
-        found = evaluate(classifier, test, details=True, progress=not quiet, title=recipe.label, **question)
+        found = evaluate(
+            classifier, test, details=True, progress=not quiet, title=recipe.label, on_mistake=noted, **question
+        )
     figures = shares(found, ask)
     rows = figures["rows"]
     return Measured(
@@ -59,14 +80,26 @@ def measure(recipe: Recipe, models: Sequence[Path], drawn: Drawn, *, seed: int, 
             **{name: figures[name] for name in ("mean_budget", "mean_heads", "heads_per_layer", "macs", "macs_dense")},
             **{name: figures[name] for name in ("truncated", "texts_per_second", "execution", "precision")},
             **in_the_papers_accounting(classifier.config, rows, figures["mean_budget"]),
-            **of_heads(classifier, test, None if found.heads is None else found.heads.budget_RL),
+            **of_heads(classifier, test, None if found.heads is None else found.heads.budget_RL, question),
             **(of_difficulty(found, models[1], test, device=device) if ask.difficulty else {}),
             **(of_maps(classifier, test) if ask.maps else {}),
             "evaluation_seconds": round(figures["seconds"], 3),
             "energy": meter.energy.row(rows),
         },
         budgets_RL=None if found.heads is None else found.heads.budget_RL,
+        answers=answers_of(found, test, classifier.labels, mistakes) if answers else (),
     )
+
+
+def answers_of(
+    found: Evaluation, test: datasets.Dataset, names: Sequence[str], mistakes: Sequence[Mistake]
+) -> list[tuple[int, str, str]]:
+    """Number, label and predicted label of every test row; ``mistakes`` in order. All drawn rows have a label."""
+    wrong = iter(mistakes)
+    truth = [names[label] for label in test["label"]]
+    guesses = zip(truth, found.correct, strict=True)
+    predicted = [label if correct else next(wrong).prediction.label for label, correct in guesses]
+    return list(zip(range(len(truth)), truth, predicted, strict=True))
 
 
 def measure_tfidf(drawn: Drawn, *, seed: int) -> Measured:
@@ -134,14 +167,19 @@ def _with_budget(policy: Any, budget: float) -> Any:
     return apply
 
 
-def of_heads(classifier: Classifier, test: datasets.Dataset, budget_RL: np.ndarray | None) -> dict[str, Any]:
+def of_heads(
+    classifier: Classifier, test: datasets.Dataset, budget_RL: np.ndarray | None, question: dict[str, Any]
+) -> dict[str, Any]:
     """Effective heads by layer (exp of the entropy of the relevance, mean over rows taken evenly), and by class the
-    learned budgets and the entropy; None with full attention."""
+    learned budgets and the entropy; None with full attention.
+
+    The rows are asked the ``question`` of the evaluation, since what a layer sees depends on the heads of those below.
+    """
     if budget_RL is None:
         return {"effective_heads_per_layer": None}
     truth_R = np.asarray(test.with_format("numpy")["label"])
     places = np.unique(np.linspace(0, len(test) - 1, min(SAMPLE, len(test))).astype(int))
-    answers = classifier.stream(inputs_of(test, places), details=True)
+    answers = classifier.stream(inputs_of(test, places), details=True, **question)
     relevance_BLH = np.stack([answer.relevance for answer in answers if answer.relevance is not None])
     entropy_BL = -(relevance_BLH * np.log(np.clip(relevance_BLH, 1e-30, None))).sum(axis=-1)
     return {

@@ -9,21 +9,25 @@ from typing import Any
 
 from budgetformer.reporting.html import write_report
 from budgetformer.reporting.picture import DOTS_PER_INCH
+from budgetformer.reporting.results import read_rows
 from budgetformer.reporting.tables import Table, markdown_escaped
 
 from .claims import claims_table, verdicts
+from .controlled_table import controlled_tables, is_controlled
 from .cost_tables import cost_tables
 from .figures import figure_tables, pictures
 from .summary import summaries
 from .tables import of_scale, tables
 
+CONTROLLED = "controlled.jsonl"
 TITLE = "arXiv 2604.22583, reproduced"
 INTRO = (
     "The paper's figures beside the measured ones. Every measured figure comes from a result row with its "
     "configuration, seed, commit and machine; figures of different scales never share a column.",
-    "Two accountings of cost: multiply-adds executed per text (projections of the heads that were kept, attention, "
+    "Two accountings of cost: multiply-adds executed (projections of the heads that were kept, attention, "
     "feed-forward, both nets, classifier; no padding), and the paper's (attention block only, padded, projections of "
-    "all heads) over the whole test set, with its grams.",
+    "all heads). Grams of CO2 of either are multiply-adds times the paper's 3.3333e-15 g, which is no measurement; "
+    "beside them stand energy and grams of the evaluation as this machine measured or estimated them.",
 )
 
 
@@ -35,12 +39,28 @@ class Report:
     html: Path
 
 
+def rows_to_report(results: Path, scale: str | None) -> list[dict[str, Any]]:
+    """The rows of a file, of one scale or all, and those of the controlled task in it or in ``controlled.jsonl`` beside
+    it; empty when the file has none of the scale."""
+    read = read_rows(results)
+    rows = [row for row in read if scale is None or row.get("scale") == scale]
+    if not rows:
+        return []
+    beside = results.with_name(CONTROLLED)
+    more = [] if scale is None else list(read)
+    more += read_rows(beside) if beside.is_file() and beside != results else []
+    return rows + [row for row in more if is_controlled(row)]
+
+
 def report_tables(rows: Sequence[dict[str, Any]], *, whole: bool = True) -> list[Table]:
-    """All tables, and for every scale the verdicts; ``whole`` lists claims without rows too."""
+    """All tables, and for every scale the verdicts; ``whole`` lists claims without rows too.
+
+    Rows of the controlled task are a table of their own, which belongs to no scale.
+    """
     found = summaries(rows)
     scales = dict.fromkeys(one.scale for one in found)
     claims = [claims_table(verdicts(of_scale(found, scale), whole=whole), scale) for scale in scales]
-    shown = [*tables(found), *figure_tables(found), *cost_tables(found)]
+    shown = [*tables(found), *figure_tables(found), *cost_tables(found), *controlled_tables(rows)]
     return [*shown, *(one for one in claims if one.rows)]
 
 

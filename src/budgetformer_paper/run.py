@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import sys
 import time
@@ -11,8 +12,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from budgetformer.data.errors import DataError
 from budgetformer.inference import pick_device
@@ -202,7 +201,8 @@ def _figures(
     rows = {"rows": {k: v for k, v in drawn.summary.items() if k not in ("name", "asked")}}
     if recipe.training is None:
         return rows | measure_tfidf(drawn, seed=seed).figures
-    measured = measure(recipe, folders, drawn, seed=seed, device=running.device, quiet=running.quiet)
+    keep = running.keep_budgets is not None
+    measured = measure(recipe, folders, drawn, seed=seed, device=running.device, quiet=running.quiet, answers=keep)
     _keep_budgets(recipe, seed, measured, running)
     return rows | measured.figures | training_figures(folders[0])
 
@@ -228,8 +228,12 @@ def _keep_budgets(recipe: Recipe, seed: int, measured: Measured, running: Runnin
         return
     running.keep_budgets.mkdir(parents=True, exist_ok=True)
     name = f"{recipe.label.replace('/', '-')}-{recipe.scale}-seed{seed}.csv"
-    header = ",".join(f"layer{i}" for i in range(measured.budgets_RL.shape[1]))
-    np.savetxt(running.keep_budgets / name, measured.budgets_RL, fmt="%.5f", delimiter=",", header=header, comments="")
+    layers = [f"layer{i}" for i in range(measured.budgets_RL.shape[1])]
+    with (running.keep_budgets / name).open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["row", "label", "predicted", "correct", *layers])
+        for (number, label, predicted), budget_L in zip(measured.answers, measured.budgets_RL, strict=True):
+            writer.writerow([number, label, predicted, int(label == predicted), *(f"{s:.5f}" for s in budget_L)])
 
 
 def _say(running: Running, text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,6 +36,17 @@ class Summary:
         return self.recipe.split("/")[-1]
 
     @property
+    def first_seed(self) -> str:
+        """Whose figures a picture shows that is drawn of one row: the first of ``rows``."""
+        more = f", the first of {len(self.rows)}" if len(self.rows) > 1 else ""
+        return f"seed {self.rows[0]['seed']}{more}"
+
+    @property
+    def place(self) -> str:
+        """Data set, scale and seed, for the caption of what is drawn of one row."""
+        return f"{self.data}, scale {self.scale}, {self.first_seed}"
+
+    @property
     def printed(self) -> dict[str, Any]:
         """What the paper prints."""
         return self.rows[-1]["printed"]
@@ -47,24 +59,33 @@ class Summary:
     @property
     def spread(self) -> float | None:
         """Standard deviation of the accuracy between seeds."""
-        if len(self.rows) < 2:
-            return None
-        mean = self.accuracy
-        return math.sqrt(sum((row["accuracy"] - mean) ** 2 for row in self.rows) / (len(self.rows) - 1))
+        return self.deviation("accuracy")
 
     @property
     def accuracy_reach(self) -> float:
         """Half of the 95 % interval."""
         interval = wilson(min(1.0, self.accuracy), self.rows[0]["test_rows"])
         of_rows = (interval.high - interval.low) / 2
-        of_seeds = 1.96 * (self.spread or 0.0) / math.sqrt(len(self.rows))
-        return math.hypot(of_rows, of_seeds)
+        return math.hypot(of_rows, self.reach_of_seeds("accuracy"))
+
+    def reach_of_seeds(self, name: str) -> float:
+        """Half of the 95 % interval of a mean over seeds; 0 for one seed, which says nothing of others."""
+        return 1.96 * (self.deviation(name) or 0.0) / math.sqrt(len(self.rows))
 
     def mean(self, name: str) -> float | None:
         """Mean of a figure over the seeds; None where a row does not have it."""
-        values = [row.get(name) for row in self.rows]
-        known = [float(value) for value in values if value is not None]
-        return sum(known) / len(known) if known and len(known) == len(values) else None
+        known = self._values(name)
+        return sum(known) / len(known) if known else None
+
+    def deviation(self, name: str) -> float | None:
+        """Standard deviation of a figure between seeds; None for one seed, or where a row does not have it."""
+        known = self._values(name)
+        return statistics.stdev(known) if len(known) > 1 else None
+
+    def _values(self, name: str) -> list[float]:
+        """The figure of every seed; empty where one does not have it."""
+        known = [float(row[name]) for row in self.rows if row.get(name) is not None]
+        return known if len(known) == len(self.rows) else []
 
 
 def summaries(rows: Iterable[dict[str, Any]]) -> list[Summary]:

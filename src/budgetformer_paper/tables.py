@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from budgetformer.metering.carbon import paper_grams
 from budgetformer.reporting.tables import NONE, Table
 
 from .printed import DATA
@@ -23,17 +24,21 @@ COLUMNS = (
     "model",
     "accuracy, paper",
     "accuracy, here",
+    "95 %",
     "difference",
-    "seeds",
     "s, paper",
     "s, here",
     "heads per layer",
     "multiply-adds per text, executed",
     "of all heads",
-    "whole test, paper's accounting: paper",
-    "here",
-    "g CO2, paper",
-    "g CO2, here",
+    "multiply-adds in the paper's accounting, whole test: paper",
+    "multiply-adds in the paper's accounting, whole test: here",
+    "g CO2 in the paper's accounting: paper",
+    "g CO2 in the paper's accounting: here",
+    "multiply-adds executed, whole test",
+    "g CO2 of the multiply-adds executed",
+    "energy of the evaluation, per 1,000 texts",
+    "g CO2 of the energy, per 1,000 texts",
 )
 
 
@@ -55,7 +60,9 @@ def table(found: Sequence[Summary]) -> Table:
         raise ValueError(f"a table is of one experiment and one scale, got {sorted(kinds)}")
     ((experiment, scale),) = kinds
     title = TITLES[experiment]
-    caption = f"{title}. Scale of the measured columns: {scale}. ± is half of the 95 % interval. "
+    caption = f"{title}. Scale of the measured columns: {scale}. "
+    several = max(len(s.rows) for s in found) > 1
+    caption += "Measured figures of several seeds are mean ± standard deviation. " if several else "One seed each. "
     caption += "The paper's columns are at its own scale" + ("." if scale == "paper" else ", so no difference is fair.")
     if scale == "smoke":
         caption += " Figures of the smoke scale mean nothing; they show that everything runs."
@@ -68,24 +75,45 @@ def _cells(summary: Summary) -> list[str]:
     printed = summary.printed
     macs, dense = summary.mean("macs"), summary.mean("macs_dense")
     difference = None if printed["accuracy"] is None else summary.accuracy - printed["accuracy"]
-    heads = summary.mean("mean_heads")
+    executed = None if macs is None else macs * summary.rows[0]["test_rows"]
     return [
         summary.data,
         summary.what,
         _number(printed["accuracy"], ".4f"),
-        f"{summary.accuracy:.4f} ± {summary.accuracy_reach:.4f}",
+        _measured(summary, "accuracy", ".4f"),
+        f"± {summary.accuracy_reach:.4f}",
         _number(difference, "+.4f"),
-        str(len(summary.rows)),
         _number(printed["mean_budget"], ".3f"),
-        _number(summary.mean("mean_budget"), ".3f"),
-        _number(heads, ".2f"),
+        _measured(summary, "mean_budget", ".3f"),
+        _measured(summary, "mean_heads", ".2f"),
         NONE if macs is None else f"{macs / 1e6:,.1f} million",
         NONE if macs is None or not dense else f"{macs / dense:.0%}",
         _number(printed["macs"], ".3g"),
         _number(summary.mean("paper_macs"), ".3g"),
         _number(printed["grams"], ".4f"),
         _number(summary.mean("paper_grams"), ".3g"),
+        _number(executed, ".3g"),
+        _number(None if executed is None else paper_grams(executed), ".3g"),
+        _energy(summary, "joules_per_1000_texts", "J"),
+        _energy(summary, "grams_per_1000_texts", "g"),
     ]
+
+
+def _measured(summary: Summary, name: str, form: str) -> str:
+    """A mean over seeds, with standard deviation and number of seeds where there are several."""
+    spread = summary.deviation(name)
+    said = _number(summary.mean(name), form)
+    return said if spread is None else f"{said} ± {spread:{form}} ({len(summary.rows)} seeds)"
+
+
+def _energy(summary: Summary, name: str, unit: str) -> str:
+    """A mean over seeds, and whether it was measured or estimated."""
+    energies = [row.get("energy") or {} for row in summary.rows]
+    known = [float(energy[name]) for energy in energies if energy.get(name) is not None]
+    if len(known) < len(energies):
+        return NONE
+    kinds = " and ".join(dict.fromkeys(str(energy["kind"]) for energy in energies))
+    return f"{sum(known) / len(known):.3g} {unit}, {kinds}"
 
 
 def _number(value: float | None, form: str) -> str:

@@ -7,7 +7,7 @@ import json
 import shutil
 import time
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ import torch
 from budgetformer.conversion.budgeting import start_of
 from budgetformer.conversion.source import load_source
 from budgetformer.inference import pick_device
+from budgetformer.metering.carbon import ESTIMATED, EnergyMeter
 from budgetformer.metering.memory import MemoryMeter
 from budgetformer.training import Interrupted, TrainingSettings
 from budgetformer.training import run as run_training
@@ -56,18 +57,21 @@ def train(recipe: Recipe, drawn: Drawn, folder: Path, running: Running, *, deadl
         title=recipe.label,
     )
     start = start_of(load_source(str(pretrained_folder())), {}) if settings.start else None
-    before = processes.first(lambda: _spent(folder) if resume else 0.0)
+    before = processes.first(lambda: _spent(folder) if resume else {"seconds": 0.0})
+    energy = EnergyMeter(device=_cuda(settings) or "cpu")
     started = time.perf_counter()
     try:
-        with MemoryMeter(device=_cuda(settings)) as meter, processes.together():
+        with MemoryMeter(device=_cuda(settings)) as meter, processes.together(), energy:
             result = run_training(settings, start, deadline=deadline)
     except Interrupted:
         if processes.is_first and before is not None and (folder / CHECKPOINTS).is_dir():
-            seconds = before + time.perf_counter() - started
-            (folder / CHECKPOINTS / SPENT).write_text(json.dumps({"seconds": seconds}), encoding="utf-8")
+            seconds = before["seconds"] + time.perf_counter() - started
+            spent = {"seconds": seconds, "energy": whole_energy(before, asdict(energy.energy), resumed=resume)}
+            (folder / CHECKPOINTS / SPENT).write_text(json.dumps(spent), encoding="utf-8")
         raise
     notes = {
-        "training_seconds": None if before is None else round(before + result.seconds, 2),
+        "training_seconds": None if before is None else round(before["seconds"] + result.seconds, 2),
+        "training_energy": whole_energy(before, asdict(energy.energy), resumed=resume),
         "resumed": resume,
         "peak_memory": meter.resident.bytes,
         "peak_device_memory": meter.device.bytes,
@@ -77,14 +81,29 @@ def train(recipe: Recipe, drawn: Drawn, folder: Path, running: Running, *, deadl
         drop_checkpoints(folder)
 
 
-def _spent(folder: Path) -> float | None:
-    """Seconds of the former parts of a training; None after one that ended without a word."""
+def _spent(folder: Path) -> dict[str, Any] | None:
+    """Seconds and energy of the former parts of a training; None after one that ended without a word."""
     file = folder / CHECKPOINTS / SPENT
     if not file.is_file():
         return None
-    seconds = float(json.loads(file.read_text(encoding="utf-8"))["seconds"])
+    spent: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
     file.unlink()
-    return seconds
+    return spent
+
+
+def whole_energy(before: dict[str, Any] | None, last: dict[str, Any], *, resumed: bool) -> dict[str, Any] | None:
+    """The energy of all parts of a training from that of the last one; None when a part before it is not known.
+
+    Fields of ``Energy``. What was estimated in one part is estimated as a whole.
+    """
+    if not resumed:
+        return last
+    first = (before or {}).get("energy")
+    if first is None or first["joules"] is None or last["joules"] is None:
+        return None
+    summed = {name: first[name] + last[name] for name in ("joules", "grams", "seconds")}
+    kind = last["kind"] if first["kind"] == last["kind"] else ESTIMATED
+    return last | summed | {"kind": kind, "watts": summed["joules"] / summed["seconds"]}
 
 
 def drop_checkpoints(folder: Path) -> None:
@@ -93,10 +112,11 @@ def drop_checkpoints(folder: Path) -> None:
 
 
 def training_figures(folder: Path) -> dict[str, Any]:
-    """What the row says of the training: time over all its parts (None where one was killed) and memory of the last
-    one, updates, curves."""
+    """What the row says of the training: time and energy over all its parts (None where one was killed) and memory of
+    the last one, updates, curves. Memory and energy are those of the first process where these can be told apart."""
     record = json.loads((folder / "training.json").read_text(encoding="utf-8"))
-    empty = {"training_seconds": None, "resumed": None, "peak_memory": None, "peak_device_memory": None}
+    names = ("training_seconds", "training_energy", "resumed", "peak_memory", "peak_device_memory")
+    empty: dict[str, Any] = dict.fromkeys(names)
     notes = json.loads((folder / NOTES).read_text(encoding="utf-8")) if (folder / NOTES).is_file() else {}
     return {
         **(empty | notes),

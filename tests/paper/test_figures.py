@@ -10,6 +10,7 @@ import pytest
 
 from budgetformer.reporting.results import read_rows
 from budgetformer_paper.claims_of_figures import classes_and_layers, difficulty_rises, maps_are_sharper
+from budgetformer_paper.figures import pictures
 from budgetformer_paper.groups import by_class, by_difficulty
 from budgetformer_paper.recipes import figure1, figure2, figure3, figure4, table2_budgetformer, table2_transformer
 from budgetformer_paper.report import write
@@ -20,7 +21,7 @@ from budgetformer_paper.verdict import OPEN
 
 
 def summary(**row: Any) -> Summary:
-    return Summary(recipe="figure2/snli/difficulty", what="", scale="cpu", data="snli", rows=[row])
+    return Summary(recipe="figure2/snli/difficulty", what="", scale="cpu", data="snli", rows=[{"seed": 0} | row])
 
 
 def test_figures_share_the_models_of_table_2_and_end_in_the_report(running: Running, tmp_path: Path) -> None:
@@ -31,6 +32,7 @@ def test_figures_share_the_models_of_table_2_and_end_in_the_report(running: Runn
     tabled = (smoke(table2_budgetformer("snli")), smoke(table2_transformer("snli")))
     assert models == {model_folder(recipe, 0, running).name for recipe in tabled}
     rows = read_rows(running.results)
+    assert all(0 <= entry["accuracy"] <= 1 for entry in rows[0]["curves"]["training"])
     thirds = rows[1]["budget_by_difficulty"]["loss of the Transformer"]
     assert sum(group["rows"] for group in thirds.values()) == 32
     assert set(rows[2]["entropy_by_class"]) == {"entailment", "neutral", "contradiction"}
@@ -39,6 +41,19 @@ def test_figures_share_the_models_of_table_2_and_end_in_the_report(running: Runn
     pictures = sorted(file.name for file in written.markdown.parent.glob("*.png"))
     assert pictures == ["picture-1.png", "picture-2.png", "picture-3.png"]
     assert all(name in written.markdown.read_text(encoding="utf-8") for name in pictures)
+
+
+@pytest.mark.parametrize("logged", [True, False])
+def test_figure_1_has_the_accuracy_in_training_where_a_row_has_it(logged: bool) -> None:
+    training = [{"epoch": e, "mean_budget": 0.5} | ({"accuracy": 0.3 * e} if logged else {}) for e in (1, 2, 3)]
+    curves = {"training": training, "validation": [{"epoch": 3, "eval_mean_budget": 0.4, "eval_accuracy": 0.7}]}
+    row = {"experiment": "figure1", "seed": 0, "curves": curves, "rows": {"validated_on": "its own rows"}}
+    row["config"] = {"training": {"config": {}}}
+    (picture,) = pictures([Summary(recipe="figure1/snli/curves", what="", scale="cpu", data="snli", rows=[row])])
+    right = picture.figure.axes[1]
+    drawn = [list(line.get_ydata()) for line in right.get_lines()]
+    assert drawn == ([pytest.approx([0.3, 0.6, 0.9])] if logged else []) + [[0.7]]
+    assert ("was not logged" in picture.caption) is not logged
 
 
 def test_groups_are_what_they_say() -> None:
@@ -85,9 +100,14 @@ def test_order_of_classes_and_course_over_layers() -> None:
         "the spread of the budget peaks in middle layers": "held",
         "entropy falls with depth": "failed",
     }
-    few = {name: group | {"rows": 3} for name, group in budgets.items()}
-    found = {v.claim: v.answer for v in classes_and_layers(summary(budget_by_class=few, entropy_by_class=entropies))}
+    few, unsure = (
+        {name: group | {"rows": 3} for name, group in groups.items()}
+        for groups in (budgets, {name: group | {"std": [1.0] * 3} for name, group in entropies.items()})
+    )
+    found = {v.claim: v.answer for v in classes_and_layers(summary(budget_by_class=few, entropy_by_class=unsure))}
     assert found["spread of the budget: neutral > contradiction > entailment"] == OPEN
+    assert found["the spread of the budget peaks in middle layers"] == OPEN
+    assert found["entropy falls with depth"] == OPEN
 
 
 @pytest.mark.parametrize(("mean", "answer"), [(0.2, "held"), (-0.2, "failed"), (0.01, OPEN)])
@@ -117,3 +137,4 @@ def test_figure_4_has_the_papers_pair_and_the_entropy_of_heads_by_rank(running: 
     assert len(list(tmp_path.glob("report/picture-*.png"))) == 2
     assert "Attention entropy in nats by relevance rank, mean over 32 test rows" in text
     assert "relevant heads have sharper maps" in text
+    assert text.count("snli, scale smoke, seed 0") == 4  # two layers, two tables

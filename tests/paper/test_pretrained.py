@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from budgetformer.configuration import BudgetFormerConfig
+from budgetformer.conversion.budgeting import DENSE_SHARE, WHOLE_EPOCHS, warm_settings
+from budgetformer.conversion.source import load_source
 from budgetformer.reporting.results import read_rows
+from budgetformer.training import TrainingSettings
 from budgetformer_paper import trained
+from budgetformer_paper.printed import DATA
 from budgetformer_paper.recipe import Recipe
-from budgetformer_paper.recipes import experiments, minilm_adaptive, minilm_dense, minilm_fixed
+from budgetformer_paper.recipes import experiments, minilm_adaptive, minilm_dense, minilm_fixed, minilm_random_trained
 from budgetformer_paper.run import Running, model_folder, reproduce
 from budgetformer_paper.scales import cpu, smoke
 
@@ -32,6 +37,24 @@ def test_a_smaller_scale_changes_rows_and_lengths_and_no_training_constant() -> 
     assert small.config == whole.config
     assert small.config["distillation"] == 1
     assert small.max_length == 256
+
+
+@pytest.mark.skipif(importlib.util.find_spec(trained.PACKAGE) is None, reason="MiniLM is not installed")
+@pytest.mark.parametrize("told", [{}, {"budgeted": False}, {"fixed_budget": 0.25}, {"head_choice": "random"}])
+def test_the_rows_are_trained_as_train_from_would(told: dict[str, Any]) -> None:
+    recipe = {
+        "budgeted": minilm_dense("snli"),
+        "fixed_budget": minilm_fixed("snli", 0.25),
+        "head_choice": minilm_random_trained("snli"),
+    }.get(next(iter(told), ""), minilm_adaptive("snli"))
+    defaults = {"epochs": WHOLE_EPOCHS, "dense_share": DENSE_SHARE}
+    source = load_source(str(trained.pretrained_folder()))
+    asked = {"train": "snli", "output": "", "config": told, "max_length": DATA["snli"].length}
+    product = TrainingSettings(**warm_settings(source, defaults, asked)).resolved().describe()
+    assert recipe.training is not None
+    ours = recipe.training.resolved().describe()
+    assert ours["config"]["attention_probs_dropout_prob"] == 0
+    assert ours | {"start": product["start"]} == product
 
 
 def test_without_the_package_one_line_says_what_to_install(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:

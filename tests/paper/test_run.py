@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +32,16 @@ from budgetformer_paper.scales import smoke
 
 FIELDS = {"recipe", "scale", "config", "seed", "commit", "cpu", "torch", "accuracy", "interval", "macro_f1", "rows"}
 MODEL = {"mean_heads", "heads_per_layer", "effective_heads_per_layer", "macs", "macs_dense", "paper_macs"}
-MODEL |= {"paper_grams", "training_seconds", "peak_memory", "energy", "curves", "updates", "parameters"}
+MODEL |= {
+    "paper_grams",
+    "training_seconds",
+    "training_energy",
+    "peak_memory",
+    "energy",
+    "curves",
+    "updates",
+    "parameters",
+}
 
 
 def smoked(*recipes: Recipe) -> list[Recipe]:
@@ -46,6 +57,11 @@ def test_table_2_gives_one_whole_row_each(running: Running) -> None:
     assert (dense["mean_heads"], dense["macs"]) == (8, dense["macs_dense"])
     assert len(budgeted["effective_heads_per_layer"]) == 2
     assert all(1 <= heads <= 8 for heads in budgeted["effective_heads_per_layer"])
+    for row in (dense, budgeted):
+        energy = row["training_energy"]
+        assert energy["kind"] in ("measured", "estimated")
+        assert energy["joules"] > 0
+        assert energy["seconds"] == pytest.approx(row["training_seconds"], abs=3)
     assert words["interval"][0] <= words["accuracy"] <= words["interval"][1]
     assert budgeted["curves"]["validation"][-1]["eval_mean_budget"] > 0
     assert budgeted["rows"]["rows"] == {"train": 64, "test": 32, "validation": 16}
@@ -73,6 +89,20 @@ def test_one_model_answers_several_questions(running: Running) -> None:
     assert static["paper_macs"] is None
     assert half["curves"] == learned["curves"]
     assert not list(running.work.rglob("checkpoint-*"))
+
+
+def test_effective_heads_are_those_of_the_question(running: Running) -> None:
+    """The first layer sees the same texts whatever is asked; what the second one sees depends on the heads below."""
+    one_head = table3_asked("imdb", 0.1)
+    asking = (one_head, table3_asked("imdb", 1.0, rescale_gates=True), table4_random("imdb"), table4_static("imdb"))
+    reproduce(smoked(table2_budgetformer("imdb"), *asking), seeds=1, running=running)
+    learned, *asked = read_rows(running.results)
+    assert len(asked) == len(asking)
+    for row in asked:
+        assert row["effective_heads_per_layer"][0] == pytest.approx(learned["effective_heads_per_layer"][0])
+        assert row["effective_heads_per_layer"][1] != learned["effective_heads_per_layer"][1]
+        for label, group in row["entropy_by_class"].items():
+            assert group["mean"][1] != learned["entropy_by_class"][label]["mean"][1]
 
 
 def test_a_fixed_budget_is_trained_and_costs_what_it_says(running: Running) -> None:
@@ -198,11 +228,28 @@ def test_the_seconds_of_a_training_are_those_of_all_its_parts(running: Running) 
     recipe = replace(recipe, training=replace(recipe.training, epochs=8))
     reproduce([recipe], seeds=1, running=replace(running, time_limit=0.8))
     spent = model_folder(recipe, 0, running) / "checkpoints" / trained.SPENT
-    spent.write_text('{"seconds": 1000}', encoding="utf-8")
+    noted = json.loads(spent.read_text(encoding="utf-8"))
+    assert noted["energy"]["joules"] > 0
+    noted["seconds"] = 1000
+    noted["energy"] |= {"joules": 5e6, "seconds": 1000}
+    spent.write_text(json.dumps(noted), encoding="utf-8")
     reproduce([recipe], seeds=1, running=running)
     (row,) = read_rows(running.results)
     assert row["training_seconds"] > 1000
+    assert 5e6 < row["training_energy"]["joules"] < 5.1e6
+    assert row["training_energy"]["seconds"] > 1000
     assert row["resumed"] is True
+
+
+def test_the_energy_of_a_training_is_that_of_all_its_parts_or_not_known() -> None:
+    counted = {"kind": "measured", "joules": 10.0, "grams": 1.0, "watts": 5.0, "seconds": 2.0, "how": "a counter"}
+    guessed = counted | {"kind": "estimated", "how": "assumed"}
+    unknown = dict.fromkeys(counted) | {"kind": "not measured"}
+    assert trained.whole_energy({"seconds": 0.0}, counted, resumed=False) == counted
+    both = trained.whole_energy({"seconds": 2.0, "energy": guessed}, counted, resumed=True)
+    assert both == counted | {"kind": "estimated", "joules": 20.0, "grams": 2.0, "seconds": 4.0}
+    for before in (None, {"seconds": 2.0}, {"seconds": 2.0, "energy": None}, {"seconds": 2.0, "energy": unknown}):
+        assert trained.whole_energy(before, counted, resumed=True) is None
 
 
 def test_ctrl_c_keeps_finished_rows_and_the_same_call_goes_on(
@@ -239,5 +286,17 @@ def test_missing_data_end_it_before_anything_is_written(running: Running, tmp_pa
 def test_budgets_of_every_test_row_are_written_on_request(running: Running, tmp_path: Path) -> None:
     reproduce(smoked(table2_budgetformer("imdb")), seeds=1, running=replace(running, keep_budgets=tmp_path / "budgets"))
     (file,) = (tmp_path / "budgets").iterdir()
-    header, *lines = file.read_text().splitlines()
-    assert (file.name, header, len(lines)) == ("table2-imdb-budgetformer-smoke-seed0.csv", "layer0,layer1", 32)
+    assert file.name == "table2-imdb-budgetformer-smoke-seed0.csv"
+    with file.open(encoding="utf-8", newline="") as lines:
+        found = list(csv.DictReader(lines))
+    assert list(found[0]) == ["row", "label", "predicted", "correct", "layer0", "layer1"]
+    (row,) = read_rows(running.results)
+    (drawn,) = (running.work / "rows").glob("imdb-*/test.jsonl")
+    assert [(int(one["row"]), one["label"]) for one in found] == [
+        (number, json.loads(line)["label"]) for number, line in enumerate(drawn.read_text("utf-8").splitlines())
+    ]
+    assert [one["correct"] == "1" for one in found] == [one["label"] == one["predicted"] for one in found]
+    assert sum(one["correct"] == "1" for one in found) / len(found) == row["accuracy"]
+    assert 0 < sum(one["correct"] == "1" for one in found) < len(found)
+    mean = sum(float(one["layer0"]) + float(one["layer1"]) for one in found) / (2 * len(found))
+    assert mean == pytest.approx(row["mean_budget"], abs=1e-4)

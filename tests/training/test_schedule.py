@@ -70,6 +70,7 @@ def test_a_plain_trainer_logs_the_losses_and_what_every_layer_does(small_model: 
     trainer.train()
     first = trainer.state.log_history[0]
     assert {"task_loss", "budget_loss", "price_loss", "entropy_loss", "tau", "mean_budget", "grad_norm"} <= set(first)
+    assert 0 <= first["accuracy"] <= 1
     for layer in range(3):
         names = {f"layer_{layer}/{x}" for x in ("budget", "heads", "entropy", "effective_heads", "distinct_heads")}
         assert names <= set(first)

@@ -277,11 +277,9 @@ def _show(results: Path, scale: str, name: str) -> None:
 
 
 def _report(results: Path, scale: str | None, output: Path | None) -> None:
-    from budgetformer_paper.report import report_tables, write
+    from budgetformer_paper.report import report_tables, rows_to_report, write
 
-    from ..reporting.results import read_rows
-
-    rows = [row for row in read_rows(results) if scale is None or row.get("scale") == scale]
+    rows = rows_to_report(results, scale)
     if output is None:
         made = report_tables(rows)
         if not made:

