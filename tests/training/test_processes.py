@@ -94,6 +94,35 @@ def test_of_two_processes_one_is_told_to_stop_and_both_leave_at_the_same_update(
     assert newest_checkpoint(tmp_path / "m") == tmp_path / "m" / "checkpoints" / "checkpoint-8"
 
 
+def test_of_two_processes_one_has_a_loss_that_is_not_finite_and_both_leave_at_that_update(
+    write_csv: Callable[..., Path], tmp_path: Path, tiny_settings: dict[str, Any]
+) -> None:
+    data = write_csv(sentences(70, labels=["praise", "refund"]))
+    settings = tiny_settings | {"train": str(data), "output": str(tmp_path / "m"), "max_steps": 20, "eval_steps": 2}
+    script = tmp_path / "two.py"
+    script.write_text(
+        "import os\n"
+        "from budgetformer import train\n"
+        "from budgetformer.training import NonFiniteError\n"
+        "from budgetformer.training.trainer import BudgetTrainer\n"
+        "original = BudgetTrainer.compute_loss\n"
+        "def broken(self, *args, **kwargs):\n"
+        "    loss = original(self, *args, **kwargs)\n"
+        "    there = self.state.global_step == 4 and self.model.training and os.environ['RANK'] == '1'\n"
+        "    return loss + float('nan') if there else loss\n"
+        "BudgetTrainer.compute_loss = broken\n"
+        f"try: train(**{settings | {'gradient_accumulation': 2}!r})\n"
+        "except NonFiniteError as stopped: print(stopped)\n"
+    )
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", str(script)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500, env=environment)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("update 5: the loss is not finite") == 2
+    assert newest_checkpoint(tmp_path / "m") == tmp_path / "m" / "checkpoints" / "checkpoint-4"
+    assert not (tmp_path / "m" / "model.safetensors").exists()
+
+
 def test_the_command_trains_on_two_machines_as_in_two_processes_of_one(
     write_csv: Callable[..., Path], tmp_path: Path
 ) -> None:

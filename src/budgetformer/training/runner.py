@@ -58,7 +58,7 @@ def train(**settings: Any) -> TrainingResult:
 
     Raises:
         ValueError: for settings or data that cannot be used, before anything is trained.
-        NonFiniteError: when a gradient is NaN or infinite, at that update; checkpoints stay.
+        NonFiniteError: when a loss or gradient is NaN or infinite, at that update; checkpoints stay.
         Interrupted: after Ctrl-C or SIGTERM, with the state saved for ``resume=True``.
 
     Example:

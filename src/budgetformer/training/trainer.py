@@ -74,6 +74,12 @@ class BudgetTrainer(Trainer):
             inputs = {**inputs, "input_ids": self.word_dropout(inputs["input_ids"])}
         return super().compute_loss(model, inputs, *args, **kwargs)
 
+    def training_step(self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> torch.Tensor:
+        """As in ``Trainer``; the loss is shown to ``TrainingWatch``."""
+        loss = super().training_step(model, inputs, *args, **kwargs)
+        self.model.statistics.watch(loss)
+        return loss
+
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         """As in ``Trainer``, with groups of their own for f and g when these have another learning rate."""
         if self.optimizer is not None or self.gate_learning_rate is None:
