@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..configuration import BudgetFormerConfig
 from ..curve import default_sentence
 from .pruning import print_pruning
-from .tables import figures_table, show
+from .tables import figures_table, millions, show
 
 if TYPE_CHECKING:
     from ..training import TrainingResult
@@ -38,6 +38,10 @@ def report(result: TrainingResult) -> None:
     if "mean_heads" in metrics:
         rows.append(("heads per layer and text", f"{metrics['mean_heads']:.2f}"))
         rows.append(("mean budget", f"{metrics['mean_budget']:.3f} (share of heads, before rounding down)"))
+    if "macs" in metrics:
+        macs, dense = metrics["macs"], metrics["macs_dense"]
+        share = f", {macs / dense:.1%} of those with all heads" if macs < dense else ""
+        rows.append(("multiply-adds per text", f"{millions(macs)}{share}"))
     rows.append(("time", f"{result.seconds:.1f} s"))
     show(figures_table(f"On the {result.validation_rows:,} validation rows", rows))
     if result.pruning is not None:

@@ -110,6 +110,7 @@ def _measured(config: BudgetFormerConfig, record: Mapping[str, Any]) -> list[str
     else:
         own = sorted(set(config.heads_per_layer))
         cells.append(("Heads computed per layer", f"{' or '.join(map(str, own))}, all"))
+    cells.append(("Multiply-adds per text", _cost(measured)))
     table = Table(caption="", columns=("", ""), rows=cells)
     chosen = (
         "The checkpoint was chosen on the same rows, so these figures are somewhat too good for new texts; "
@@ -162,6 +163,14 @@ def _training(record: Mapping[str, Any]) -> list[str]:
         "`training.json` holds every setting and the whole log.",
     ]
     return lines
+
+
+def _cost(measured: Mapping[str, Any]) -> str:
+    macs, dense = measured.get("macs"), measured.get("macs_dense")
+    if not _known(macs):
+        return NOT_MEASURED
+    share = f", {macs / dense:.1%} of those with all heads" if _known(dense) and dense > 0 and macs != dense else ""
+    return f"{macs / 1e6:,.4g} M{share}"
 
 
 def _known(value: Any) -> bool:
