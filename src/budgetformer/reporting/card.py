@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from huggingface_hub import CardData
 
 from ..configuration import BudgetFormerConfig
 from .intervals import wilson
@@ -30,6 +32,7 @@ def model_card(*, config: BudgetFormerConfig, record: dict[str, Any]) -> str:
             "tags:",
             "- budgetformer",
             "- adaptive-computation",
+            *_examples(record["settings"].get("examples") or ()),
             "---",
             "",
             "# A BudgetFormer text classifier",
@@ -64,6 +67,11 @@ def model_card(*, config: BudgetFormerConfig, record: dict[str, Any]) -> str:
             "",
         ]
     )
+
+
+def _examples(texts: Sequence[str]) -> list[str]:
+    """Lines of the metadata block, as the Hub has them."""
+    return CardData(widget=[{"text": text} for text in texts]).to_yaml().split("\n") if texts else []
 
 
 def _model(config: BudgetFormerConfig, record: Mapping[str, Any]) -> list[str]:

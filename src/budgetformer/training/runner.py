@@ -28,7 +28,7 @@ from .phases import Phases
 from .prepare import PreparedData, prepare
 from .record import keep_settings, training_record
 from .schedule import BudgetSchedule, TrainingWatch, budgetformer_in
-from .settings import TrainingSettings
+from .settings import TrainingSettings, check_examples
 from .start import BudgetStart, Start
 from .target import measure_target
 from .trainer import BudgetTrainer, classification_metrics
@@ -90,6 +90,7 @@ def run(settings: TrainingSettings, start: Start | None = None, *, deadline: flo
         _check_scratch(settings)
     set_seed(settings.seed)
     data = prepare(settings, say, start)
+    check_examples(settings.examples, pairs=data.columns.pair is not None)
     set_seed(settings.seed)
     if start is None:
         model = BudgetFormerForSequenceClassification(build_config(settings, data))

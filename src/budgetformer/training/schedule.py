@@ -12,7 +12,6 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from ..pretrained import BudgetFormerPreTrainedModel
 from .phases import Phases
 
-
 ADVICE = "Try a lower --learning-rate, --precision float32, or look for broken rows."
 
 
@@ -23,8 +22,8 @@ class NonFiniteError(ArithmeticError):
 class TrainingWatch(TrainerCallback):
     """Stops a run at the update whose loss or gradient is not finite, and adds the model's statistics to each log line.
 
-    What the Trainer adds to the model's own loss (``compute_loss`` of a subclass) is seen too: in a ``BudgetTrainer`` at
-    that update, in others at the next log line, of which there is one before every checkpoint.
+    What the Trainer adds to the model's own loss (``compute_loss`` of a subclass) is seen too: in a ``BudgetTrainer``
+    at that update, in others at the next log line, of which there is one before every checkpoint.
     """
 
     _logged = 0
@@ -118,7 +117,7 @@ def budgetformer_in(model: nn.Module) -> BudgetFormerPreTrainedModel:
 
 
 def check_update(model: nn.Module, update: int, args: TrainingArguments, *, gradients: bool = True) -> None:
-    """Raise NonFiniteError when the loss of a batch since the last check or (if ``gradients``) a gradient is not finite.
+    """Raise NonFiniteError when the loss of a batch or (if ``gradients``) a gradient is not finite.
 
     Several processes ask each other, so that all of them raise at the same update: the batch may have been that of one.
     """

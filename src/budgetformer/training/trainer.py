@@ -39,9 +39,10 @@ class BudgetTrainer(Trainer):
 
     Rows come in the order of ``EpochOrder``, which takes their ``length`` from the data set.
     Checkpoints are written to a hidden folder beside their place and renamed when complete; older ones go after
-    that. No pickled arguments are written. Evaluation adds ``eval_mean_heads``, ``eval_mean_budget``, the
-    heads per layer, ``eval_macs`` (multiply-adds per text), ``eval_macs_dense`` (with all heads), and ``eval_score`` by which the best checkpoint is chosen: accuracy, minus ``VIOLATION`` when
-    the mean budget leaves the interval by more than one percentage point, ties broken by the loss.
+    that. No pickled arguments are written. Evaluation adds ``eval_mean_heads``, ``eval_mean_budget``, the heads per
+    layer, ``eval_macs`` (multiply-adds per text), ``eval_macs_dense`` (with all heads), and ``eval_score`` by which the
+    best checkpoint is chosen: accuracy, minus ``VIOLATION`` when the mean budget leaves the interval by more than one
+    percentage point, ties broken by the loss.
 
     ``phases``: the learning rates fall to 0 in each of them. ``gate_learning_rate``: that of the nets f and g, None: as
     for the rest. ``teacher``: from when it is set, its logits with all heads join the training batches.
