@@ -135,7 +135,7 @@ def test_a_loss_that_is_not_finite_stops_a_plain_trainer_though_the_gradients_ar
     monkeypatch.setattr("budgetformer.modeling.classification_loss", broken)
     arguments = {"gradient_accumulation_steps": 3, "per_device_train_batch_size": 1, "max_steps": 3}
     trainer = plain_trainer(small_model(), tmp_path, rows(9), BudgetSchedule(), **arguments)
-    with pytest.raises(NonFiniteError, match="update 2: the loss is not finite. The update was not made"):
+    with pytest.raises(NonFiniteError, match=r"update 2: the loss is not finite. The update was not made"):
         trainer.train()
     assert trainer.state.global_step == 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..calling import program
 from ..configuration import BudgetFormerConfig
 from ..curve import default_sentence
 from .pruning import print_pruning
@@ -43,7 +44,8 @@ def report(result: TrainingResult) -> None:
         share = f", {macs / dense:.1%} of those with all heads" if macs < dense else ""
         rows.append(("multiply-adds per text", f"{millions(macs)}{share}"))
     rows.append(("time", f"{result.seconds:.1f} s"))
-    show(figures_table(f"On the {result.validation_rows:,} validation rows", rows))
+    title = f"On the {result.validation_rows:,} validation row{'s' if result.validation_rows != 1 else ''}"
+    show(figures_table(title, rows))
     if result.pruning is not None:
         print_pruning(result.pruning)
     if result.best_update is not None:
@@ -60,4 +62,4 @@ def report(result: TrainingResult) -> None:
         for sentence in (*result.choice.sentences(), default_sentence(result.choice)):
             print(sentence)
     print(f"\nModel folder: {output}")
-    print(f"Next: budgetformer evaluate {output} --data FILE (other rows), or budgetformer predict {output} 'a text'")
+    print(f"Next: {program()} evaluate {output} --data FILE (other rows), or {program()} predict {output} 'a text'")
