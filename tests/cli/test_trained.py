@@ -37,4 +37,4 @@ def test_nothing_is_said_of_states_within_the_interval(model: Path, capsys: pyte
 
 def test_one_row_is_called_one(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report(ended(model, budget=0.25, rows=1))
-    assert "On the 1 validation row\n" in capsys.readouterr().out.replace(" \n", "\n")
+    assert "On the 1 validation row " in capsys.readouterr().out

@@ -174,7 +174,7 @@ def _training(record: Mapping[str, Any]) -> list[str]:
 
 
 def _cost(measured: Mapping[str, Any]) -> str:
-    macs, dense = measured.get("macs"), measured.get("macs_dense")
+    macs, dense = measured.get("macs", math.nan), measured.get("macs_dense", math.nan)
     if not _known(macs):
         return NOT_MEASURED
     share = f", {macs / dense:.1%} of those with all heads" if _known(dense) and dense > 0 and macs != dense else ""
