@@ -39,7 +39,7 @@ test-all: $(READY)  ## All tests that this machine can run, slow ones too
 
 test-oldest: $(READY)  ## The tests of models and training with the oldest transformers that is allowed
 	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target $(VENV)/oldest $(OLDEST)
-	PYTHONPATH=$(VENV)/oldest $(BIN)/python -m pytest -m "not slow and not gpu" -n 2 tests/training tests/test_parts.py tests/test_hub.py tests/test_modeling.py tests/test_loading.py
+	PYTHONPATH=$(VENV)/oldest $(BIN)/python -m pytest -m "not slow and not gpu" -n 2 tests/training tests/test_parts.py tests/test_hub.py tests/test_modeling.py tests/test_loading.py tests/serving/test_serve.py::test_parallel_requests_get_the_answers_that_they_get_alone
 
 lint: $(READY)  ## ruff and mypy
 	$(BIN)/ruff check .

@@ -15,7 +15,7 @@ SOURCE = Path(__file__).parent.parent / "src" / "budgetformer"
 FILES = sorted(SOURCE.rglob("*.py"))
 PAPER = sorted((SOURCE.parent / "budgetformer_paper").rglob("*.py"))
 LEVELS = [
-    {"version", "configuration", "configuration_checks", "method"},
+    {"version", "extras", "calling", "configuration", "configuration_checks", "method"},
     {
         "execution",
         "metering",
@@ -138,6 +138,11 @@ def test_the_package_of_the_papers_runs_is_reached_from_its_command_alone_and_la
     assert users == {SOURCE / "cli" / "reproduce.py"}
     at_once = [n for n in trees[SOURCE / "cli" / "reproduce.py"].body if isinstance(n, ast.Import | ast.ImportFrom)]
     assert not any("budgetformer_paper" in ast.unparse(n) for n in at_once)
+
+
+def test_what_a_contributor_reads_first_is_short() -> None:
+    text = (SOURCE.parent.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) < 60
 
 
 def test_no_file_is_longer_than_300_lines() -> None:

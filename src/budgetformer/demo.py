@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from .baselines import evaluate_tfidf
+from .calling import program
 from .curve import measure_curve
 from .data.labels import encode_labels
 from .data.registry import DEMO, NamedData, load_named
@@ -28,6 +29,12 @@ PRESET = "tiny"
 EPOCHS, BATCH_SIZE, LEARNING_RATE, WORD_DROPOUT = 9, 16, 1e-3, 0.3
 """As many epochs as ten minutes on two cores allow, with some to spare. Word dropout was chosen by cross-validation on
 the training articles, ``benchmarks/demo_folds.py``; it tells no other settings apart, see LOG.md."""
+EXAMPLES = (
+    "Shares rose after the bank raised its forecast for the year.",
+    "The striker scored twice in the final, and the coach praised the whole team.",
+    "The minister told parliament that the new law would be voted on before the election.",
+)
+"""For the page of the server: a text of business, of sport and of politics."""
 PARTS = 4
 MODEL, TWIN, TFIDF = "BudgetFormer", "Full attention (twin)", "TF-IDF + logistic regression"
 
@@ -116,6 +123,7 @@ def demo_settings(output: Path, *, seed: int, epochs: float, budgeted: bool) -> 
         overwrite=True,
         keep_best=False,
         title=MODEL if budgeted else TWIN,
+        examples=EXAMPLES,
         config={} if budgeted else {"budgeted": False},
     )
 
@@ -178,12 +186,13 @@ def notes(figures: dict[str, dict[str, Any]], *, seed: int) -> list[str]:
 
 def next_steps(folder: Path, report: Path) -> str:
     """The commands to go on with."""
+    typed = program()
     return (
         f"\nReport: {report}\nModel:  {folder}\n\nTry it:\n"
-        f'  budgetformer predict {folder} "Shares rose after the bank raised its forecast."\n'
-        f'  budgetformer predict {folder} --max-budget 0.25 "The striker scored twice in the final."\n'
+        f'  {typed} predict {folder} "Shares rose after the bank raised its forecast."\n'
+        f'  {typed} predict {folder} --max-budget 0.25 "The striker scored twice in the final."\n'
         "Train on your own file (columns text and label, or name yours):\n"
-        "  budgetformer train --train your.csv --text-column text --label-column label --output runs/yours\n"
+        f"  {typed} train --train your.csv --text-column text --label-column label --output runs/yours\n"
     )
 
 

@@ -90,6 +90,16 @@ def check_run_folder(output: str | Path, *, resume: bool, overwrite: bool) -> No
         )
 
 
+def move_into(aside: Path, output: Path) -> None:
+    """Move the files of a complete model folder into ``output``, which can be loaded before and after, never between.
+
+    An older ``config.json`` goes first and the new one comes last. The folder itself stays: somebody may stand in it.
+    """
+    (output / "config.json").unlink(missing_ok=True)
+    for file in sorted(aside.iterdir(), key=lambda path: path.name == "config.json"):
+        os.replace(file, output / file.name)
+
+
 def read_card(folder: Path) -> str:
     """The model card, or the beginning of one where there is none. Raises ValueError when it cannot be read as text."""
     file = folder / "README.md"

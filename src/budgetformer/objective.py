@@ -63,6 +63,7 @@ class TrainingStatistics:
     def __init__(self) -> None:
         self._sums: dict[str, Tensor] = {}
         self._steps = 0
+        self._trained: Tensor | None = None
 
     def add(
         self,
@@ -91,10 +92,21 @@ class TrainingStatistics:
         for name, value in new.items():
             self._sums[name] = self._sums[name] + value if name in self._sums else value
 
+    def watch(self, loss: Tensor) -> None:
+        """Note the loss that is trained on, which may hold more than the model's own terms, for ``not_finite``."""
+        loss = loss.detach().float()
+        self._trained = loss if self._trained is None else self._trained + loss
+
+    def not_finite(self) -> Tensor | None:
+        """Whether a loss since the last ``pop`` is NaN or infinite, on its device; None when there was none."""
+        losses = [value for value in self._sums.values() if value.dim() == 0]
+        losses += [] if self._trained is None else [self._trained]
+        return ~torch.isfinite(torch.stack(losses)).all() if losses else None
+
     def pop(self) -> dict[str, float]:
         """Means since the last call under the names that are logged; empty when nothing was added."""
         means = {name: (value / max(self._steps, 1)).cpu() for name, value in self._sums.items()}
-        self._sums, self._steps = {}, 0
+        self._sums, self._steps, self._trained = {}, 0, None
         logged = {name: float(value) for name, value in means.items() if value.dim() == 0}
         if "found_of" in means and means["found_of"][1] > 0:
             logged["accuracy"] = float(means["found_of"][0] / means["found_of"][1])

@@ -66,7 +66,8 @@ class Here:
 def environment(**changes: str) -> dict[str, str]:
     """This process's environment with the package's source first."""
     source = str(Path(budgetformer_command.__file__).parent)
-    return os.environ | {"PYTHONPATH": source} | changes
+    path = os.pathsep.join([source, *filter(None, [os.environ.get("PYTHONPATH")])])
+    return os.environ | {"PYTHONPATH": path} | changes
 
 
 def start(*arguments: object, entry: list[str] = ENTRY, **changes: str) -> subprocess.Popen[str]:

@@ -80,5 +80,5 @@ def test_the_doctor_names_versions_and_what_is_missing(here: Here, monkeypatch: 
     outcome = here("doctor")
     assert outcome.code == 0
     assert "transformers" in outcome.out
-    assert "pip install 'budgetformer[demo]'" in outcome.out
+    assert "pip install '.[demo]' in a checkout" in outcome.out
     assert "missing: /nowhere/imdb" in outcome.out

@@ -21,6 +21,25 @@ def test_a_folder_with_its_own_code_is_written(here: Here, model: Path, tmp_path
     assert "holds something already" in here.mistake("export", model, "--format", "hub", "--output", tmp_path / "hub")
 
 
+@pytest.mark.parametrize("place", [".", "../other/../stand", "../other/.."])
+def test_the_folder_in_which_one_stands_is_written(
+    here: Here, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    stand, other = tmp_path / "stand", tmp_path / "other"
+    stand.mkdir()
+    other.mkdir()
+    monkeypatch.chdir(stand)
+    if place.endswith(".."):
+        assert "holds something already" in here.mistake("export", model, "--format", "hub", "--output", place)
+        return
+    inode = stand.stat().st_ino
+    outcome = here("export", model, "--format", "hub", "--output", place)
+    assert outcome.code == 0, outcome.err
+    assert stand.stat().st_ino == inode  # whoever stands in it sees the files
+    assert (stand / "config.json").is_file()
+    assert not [file.name for file in (*stand.iterdir(), *tmp_path.iterdir()) if file.name.startswith(".")]
+
+
 @pytest.mark.slow
 def test_files_for_onnx_runtime_are_written_in_silence(model: Path, data: Path, tmp_path: Path) -> None:
     written = there("export", model, "--format", "onnx", "--output", tmp_path / "all.onnx")

@@ -65,5 +65,5 @@ def test_without_ray_there_is_one_line_with_what_to_install(
     monkeypatch.setitem(sys.modules, "ray", None)
     command = ("predict", model, "--input", rows, "--output", rows.parent / "o", "--engine", "ray")
     message = here.mistake(*command)
-    assert "pip install 'budgetformer[scale]'" in message
+    assert "pip install '.[scale]' in a checkout" in message
     assert list(rows.parent.iterdir()) == [rows]

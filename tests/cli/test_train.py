@@ -32,6 +32,8 @@ PHONES = [("great phone", "pos"), ("weak battery", "neg"), ("ok", "pos")]
         (["--word-dropout", "1"], "word_dropout must"),
         (["--device", "tpu9"], "tpu9"),
         (["--text-column", "body"], "'body'"),
+        (["--example", " "], "an example must have 1 to 1000 characters"),
+        (["--pair-column", "x", "--example", "good"], "this model takes pairs"),
         (["--encoding", "klingon"], "klingon"),
         (["--unlabelled", "keep", "--unlabelled", "n/a"], "'n/a' was to mean none"),
         (["--resume"], "no complete checkpoint"),
@@ -95,6 +97,7 @@ def test_settings_arrive_in_the_record_and_the_configuration(tmp_path: Path, dat
     options = ["--selection", "soft", "--s-min", "0.2", "--s-max", "0.6", "--min-heads", "2", "--budget-price", "0.01"]
     options += ["--alpha-max", "2", "--pooling", "first", "--batch-size", "8", "--gradient-accumulation", "2"]
     options += ["--class-weights", "1,2,3", "--seed", "5", "--weight-decay", "0.1", "--warmup", "0.2", "--quiet"]
+    options += ["--example", "a good film", "--example", "it broke"]
     outcome = here("train", "--train", data, "--output", tmp_path / "run", *TRAINING, *options)
     assert outcome.code == 0, outcome.err
     assert outcome.out == ""
@@ -105,6 +108,7 @@ def test_settings_arrive_in_the_record_and_the_configuration(tmp_path: Path, dat
     assert config["class_weights"][1] == pytest.approx(2 * config["class_weights"][0])
     settings = json.loads((tmp_path / "run" / "training.json").read_text())["settings"]
     expected = {"batch_size": 8, "gradient_accumulation": 2, "seed": 5, "weight_decay": 0.1, "warmup": 0.2}
+    expected |= {"examples": ["a good film", "it broke"]}
     assert {name: settings[name] for name in expected} == expected
 
 

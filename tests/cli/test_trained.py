@@ -10,7 +10,7 @@ from budgetformer.cli.trained import report
 from budgetformer.training import TrainingResult
 
 
-def ended(folder: Path, budget: float) -> TrainingResult:
+def ended(folder: Path, budget: float, rows: int = 8) -> TrainingResult:
     """A training whose second evaluation was more accurate than the state that was kept."""
     history = [
         {"step": 10, "eval_accuracy": 0.5, "eval_mean_budget": 0.2},
@@ -18,7 +18,7 @@ def ended(folder: Path, budget: float) -> TrainingResult:
     ]
     metrics = {"accuracy": 0.5, "macro_f1": 0.5, "mean_heads": 2.0, "mean_budget": 0.2}
     return TrainingResult(
-        output=folder, metrics=metrics, validation_rows=8, history=history, best_update=10, seconds=1.0
+        output=folder, metrics=metrics, validation_rows=rows, history=history, best_update=10, seconds=1.0
     )
 
 
@@ -33,3 +33,8 @@ def test_a_more_accurate_state_with_too_large_a_budget_is_named(
 def test_nothing_is_said_of_states_within_the_interval(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report(ended(model, budget=0.25))
     assert "more accurate" not in capsys.readouterr().out
+
+
+def test_one_row_is_called_one(model: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    report(ended(model, budget=0.25, rows=1))
+    assert "On the 1 validation row " in capsys.readouterr().out

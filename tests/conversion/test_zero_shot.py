@@ -157,3 +157,14 @@ def test_rows_that_do_not_fit_are_refused_and_nothing_is_written(
         with pytest.raises(ValueError, match=said):
             ZeroShot(source=RowSource(data="x"), **options)
     assert not (tmp_path / "out").exists()
+
+
+def test_the_folder_in_which_one_stands_is_written(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    inode = tmp_path.stat().st_ino
+    convert(source, output=".")
+    assert tmp_path.stat().st_ino == inode  # whoever stands in it sees the files
+    assert Classifier.from_pretrained(tmp_path, device="cpu")("good").label
+    assert not list(tmp_path.glob(".*"))

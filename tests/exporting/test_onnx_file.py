@@ -40,6 +40,14 @@ def runtime(done: OnnxExport) -> Runtime:
     return Runtime(done.file)
 
 
+def test_a_file_of_ones_own_beside_it_is_left_alone(folder: Path, tmp_path: Path) -> None:
+    own = tmp_path / "model.onnx.partial"
+    own.write_text("mine")
+    export_onnx(folder, tmp_path / "model.onnx")
+    assert own.read_text() == "mine"
+    assert sorted(file.name for file in tmp_path.glob("*.partial")) == [own.name]
+
+
 def test_texts_that_choose_other_heads_get_the_answers_of_the_model(folder: Path, runtime: Runtime) -> None:
     classifier = Classifier.from_pretrained(folder, device="cpu")
     ours = classifier(TEXTS, details=True)

@@ -208,5 +208,7 @@ def test_a_grid_without_carbon_may_be_stated_and_impossible_ones_are_refused() -
 
 @pytest.mark.usefixtures("no_codecarbon")
 def test_a_region_needs_codecarbons_table() -> None:
-    with pytest.raises(ValueError, match=r"pip install 'budgetformer\[carbon\]', or state the grams per kWh"):
+    with pytest.raises(
+        ValueError, match=r"pip install '\.\[carbon\]' in a checkout of BudgetFormer, or state the grams per kWh"
+    ):
         EnergyMeter(region="FRA")

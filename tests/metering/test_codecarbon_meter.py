@@ -18,7 +18,7 @@ from budgetformer.metering.grid import grid
 
 from ..model_folders import run_python
 
-pytest.importorskip("codecarbon", reason="CodeCarbon is not installed: pip install 'budgetformer[carbon]'")
+pytest.importorskip("codecarbon", reason="CodeCarbon is not installed: pip install '.[carbon]'")
 
 WORK = """
 import json, sys, threading, time

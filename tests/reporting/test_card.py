@@ -62,7 +62,7 @@ def test_the_card_of_a_fixed_budget_says_so() -> None:
 
 def test_what_was_not_measured_is_called_so() -> None:
     card = model_card(config=config(), record=record(validation={"accuracy": float("nan")}))
-    assert card.count("not measured") == 4
+    assert card.count("not measured") == 5
     assert "nan" not in card.split("## Use")[0].replace("language", "")
 
 

@@ -155,3 +155,20 @@ def test_explanations_and_batches_take_turns_and_give_their_places_back(longer: 
         assert (service.batcher.waiting, service.explaining.locked()) == (0, False)
 
     with_service(longer, work, max_queue=12, max_texts=4)
+
+
+def test_an_explanation_is_shed_while_the_queue_is_full_and_counted(longer: Path) -> None:
+    async def work(service: Service, classify: Any) -> tuple[list[float | None], str]:
+        model = explain_model(service.classifier.config, service.settings)
+        shed = []
+        for waiting in (6, 0):
+            assert service.batcher.admit(waiting)
+            answer = (await explain_request(service, model(text="good film"), gone=for_ever))["answer"]
+            service.batcher.release(waiting)
+            shed.append(answer["shed_budget"])
+        return shed, service.metrics.text().decode()
+
+    shed, figures = with_service(longer, work, max_queue=8, max_texts=4, shed_budget=0.25)
+    assert shed == [0.25, None]  # the second one comes to an idle server
+    assert "budgetformer_texts_total 2.0" in figures
+    assert "budgetformer_shed_texts_total 1.0" in figures

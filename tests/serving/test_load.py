@@ -151,6 +151,17 @@ def test_ctrl_c_ends_as_every_command_does(slow_folder: Path, tmp_path: Path) ->
     assert server.log.read_text(encoding="utf-8").splitlines()[-1] == "stopped"
 
 
+def holder_of(workers: set[int]) -> int:
+    """The worker that computes: that with the most processor time within a moment."""
+
+    def spent() -> dict[int, float]:
+        return {number: sum(psutil.Process(number).cpu_times()[:2]) for number in workers}
+
+    before = spent()
+    time.sleep(0.3)
+    return max(workers, key=lambda number: spent()[number] - before[number])
+
+
 @pytest.mark.slow
 def test_workers_share_cores_and_figures_and_are_replaced(slow_folder: Path, tmp_path: Path) -> None:
     cores = len(os.sched_getaffinity(0))
@@ -170,9 +181,15 @@ def test_workers_share_cores_and_figures_and_are_replaced(slow_folder: Path, tmp
         number = len([line for line in server.lines() if line.get("route") == "/classify"])
         lines = server.client.get("/metrics").text.splitlines()
         assert f"budgetformer_texts_total {float(number)}" in lines
-        first = min(answered())
-        psutil.Process(first).kill()
+        before = answered()
+        with ThreadPoolExecutor(1) as pool:
+            lost = pool.submit(httpx.post, f"{server.url}/classify", json={"texts": long_texts(MANY)}, timeout=60)
+            server.until(lambda: waiting(server) > 100)
+            psutil.Process(holder_of(before)).kill()
+            with pytest.raises(httpx.TransportError):
+                lost.result()
         server.until(lambda: len(answered()) == 3)
+        server.until(lambda: waiting(server) == 0)
         assert server.stop() == 0
 
 

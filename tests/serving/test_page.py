@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
 import budgetformer
-from budgetformer.serving.examples import LONGEST, PAIRS, TEXTS, examples
+from budgetformer import train
+from budgetformer.serving.examples import LONGEST, MOST, PAIRS, TEXTS, examples
 from budgetformer.serving.page import FILES, HEADERS
 
 from .running import KEY, Running, strict
@@ -66,6 +69,32 @@ def test_examples_are_those_of_the_card_that_the_model_takes(tmp_path: Path) -> 
     assert examples(folder, takes="texts or pairs") == [{"text": "<b>Good</b>"}, {"text": "a", "pair": "b"}]
     many = card(tmp_path, "widget:\n" + "\n".join(f"- text: t{i}" for i in range(9)))
     assert [example["text"] for example in examples(many, takes="texts")] == ["t0", "t1", "t2", "t3", "t4", "t5"]
+
+
+def test_the_examples_of_a_training_are_offered(small_csv: Path, tmp_path: Path, tiny_settings: dict[str, Any]) -> None:
+    texts = ("good: 'fine' # and \"so on\"\u2028", "two\nlines 😀 --- é", "x" * LONGEST)
+    train(train=small_csv, output=tmp_path / "m", max_steps=1, examples=texts, **tiny_settings)
+    assert examples(tmp_path / "m", takes="texts") == [{"text": text} for text in texts]
+
+
+def test_examples_that_could_not_be_offered_are_refused(
+    small_csv: Path, write_csv: Callable[..., Path], tmp_path: Path, tiny_settings: dict[str, Any]
+) -> None:
+    settings = tiny_settings | {"train": small_csv, "output": tmp_path / "m"}
+    for given, said in (
+        (["x"] * (MOST + 1), "at most 6 texts, got 7"),
+        (["x" * (LONGEST + 1)], "1 to 1000 characters, got 1001"),
+        ([" "], "1 to 1000 characters"),
+        (["a\udc80"], "UTF-8"),
+        ("good", "a list"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            train(**settings, examples=given)
+    pairs = write_csv([("a", "b", "x"), ("c", "d", "y")] * 9, header=("premise", "hypothesis", "label"), name="p.csv")
+    columns = {"text_column": "premise", "pair_column": "hypothesis"}
+    with pytest.raises(ValueError, match="takes pairs"):
+        train(**settings | columns | {"train": pairs}, examples=["good"])
+    assert not (tmp_path / "m").exists()
 
 
 @pytest.mark.parametrize("head", ["title: x", "widget: 3", "widget: [", "widget:", "- a"])

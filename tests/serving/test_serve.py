@@ -138,6 +138,13 @@ def test_other_kinds_of_content_and_unknown_places_are_refused(server: Running) 
     assert server.client.post("/classify", content=good, headers=charset).status_code == 200
 
 
+def test_the_state_can_be_asked_for_without_a_body(server: Running) -> None:
+    for path in ("/health", "/ready"):
+        answer = server.client.head(path)
+        assert (answer.status_code, answer.content) == (200, b"")
+    refused(server.client.delete("/health"), 405)
+
+
 def test_a_body_without_declared_length_ends_at_the_limit(server: Running) -> None:
     sent = 0
 

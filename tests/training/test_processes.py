@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -25,9 +26,11 @@ pytestmark = pytest.mark.slow
 def test_two_processes_train_together_and_agree(
     write_csv: Callable[..., Path], tmp_path: Path, tiny_settings: dict[str, Any]
 ) -> None:
-    data = write_csv(sentences(72, labels=["praise", "refund"]))  # 64 to train: four updates of 16
+    data = write_csv(sentences(64, labels=["praise", "refund"]))  # four updates of 16
+    held_out = write_csv(sentences(21, labels=["praise", "refund"], seed=1), name="v.csv")  # a batch of 16 and one of 5
     config = tiny_settings["config"] | {"sigma_max": 0.0}
     settings = tiny_settings | {"train": str(data), "max_steps": 6, "eval_steps": 3, "config": config}
+    settings |= {"validation": str(held_out)}
     code = f"""
 import torch, torch.distributed as dist
 from budgetformer import train
@@ -63,6 +66,9 @@ print("agree")
     assert set(a) == set(b)
     for name, value in a.items():
         torch.testing.assert_close(b[name], value, atol=1e-4, rtol=1e-3, msg=name)
+    one, two = (json.loads((tmp_path / name / "training.json").read_text())["validation"] for name in ("one", "two"))
+    for name in ("mean_budget", "macs_dense"):  # of the 21 rows, not of those that fill the last batch too
+        assert two[name] == pytest.approx(one[name], rel=1e-4)
 
 
 def test_of_two_processes_one_is_told_to_stop_and_both_leave_at_the_same_update(
@@ -92,6 +98,35 @@ def test_of_two_processes_one_is_told_to_stop_and_both_leave_at_the_same_update(
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.count("checkpoint-8.") == 2
     assert newest_checkpoint(tmp_path / "m") == tmp_path / "m" / "checkpoints" / "checkpoint-8"
+
+
+def test_of_two_processes_one_has_a_loss_that_is_not_finite_and_both_leave_at_that_update(
+    write_csv: Callable[..., Path], tmp_path: Path, tiny_settings: dict[str, Any]
+) -> None:
+    data = write_csv(sentences(70, labels=["praise", "refund"]))
+    settings = tiny_settings | {"train": str(data), "output": str(tmp_path / "m"), "max_steps": 20, "eval_steps": 2}
+    script = tmp_path / "two.py"
+    script.write_text(
+        "import os\n"
+        "from budgetformer import train\n"
+        "from budgetformer.training import NonFiniteError\n"
+        "from budgetformer.training.trainer import BudgetTrainer\n"
+        "original = BudgetTrainer.compute_loss\n"
+        "def broken(self, *args, **kwargs):\n"
+        "    loss = original(self, *args, **kwargs)\n"
+        "    there = self.state.global_step == 4 and self.model.training and os.environ['RANK'] == '1'\n"
+        "    return loss + float('nan') if there else loss\n"
+        "BudgetTrainer.compute_loss = broken\n"
+        f"try: train(**{settings | {'gradient_accumulation': 2}!r})\n"
+        "except NonFiniteError as stopped: print(stopped)\n"
+    )
+    command = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--standalone", str(script)]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500, env=environment)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert done.stdout.count("update 5: the loss is not finite") == 2
+    assert newest_checkpoint(tmp_path / "m") == tmp_path / "m" / "checkpoints" / "checkpoint-4"
+    assert not (tmp_path / "m" / "model.safetensors").exists()
 
 
 def test_the_command_trains_on_two_machines_as_in_two_processes_of_one(

@@ -111,20 +111,33 @@ def test_data_that_cannot_be_used_cost_no_checkpoint(
         train(train=tmp_path / "none.csv", output=tmp_path / "new", preset="tiny", config={"hidden_sze": 3})
 
 
-def test_a_nan_loss_stops_the_run_at_that_update_and_the_last_checkpoint_stays(
-    small_csv: Path, tmp_path: Path, tiny_settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda loss: loss * float("nan"), "the loss and the gradients are"),
+        (lambda loss: loss + float("nan"), "the loss is"),
+        (lambda loss: loss + float("inf"), "the loss is"),
+    ],
+)
+def test_a_loss_that_is_not_finite_stops_the_run_at_that_update_and_the_last_checkpoint_stays(
+    small_csv: Path,
+    tmp_path: Path,
+    tiny_settings: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+    change: Callable[[torch.Tensor], torch.Tensor],
+    said: str,
 ) -> None:
     original = BudgetTrainer.compute_loss
 
     def broken(self: Any, *args: Any, **kwargs: Any) -> Any:
         loss = original(self, *args, **kwargs)
-        return loss * float("nan") if self.state.global_step == 4 and self.model.training else loss
+        return change(loss) if self.state.global_step == 4 and self.model.training else loss
 
     monkeypatch.setattr(BudgetTrainer, "compute_loss", broken)
     for epochs_dense in (False, True):
         output = tmp_path / f"m{epochs_dense}"
         settings = tiny_settings | {"config": tiny_settings["config"] | {"budgeted": not epochs_dense}}
-        with pytest.raises(NonFiniteError, match="update 5"):
+        with pytest.raises(NonFiniteError, match=f"update 5: {said} not finite"):
             train(train=small_csv, output=output, max_steps=9, eval_steps=2, **settings)
         checkpoint = newest_checkpoint(output)
         assert checkpoint is not None

@@ -11,6 +11,7 @@ from datasets import Dataset
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from budgetformer import BudgetSchedule
+from budgetformer.objective import classification_loss
 from budgetformer.training import NonFiniteError
 
 
@@ -118,6 +119,50 @@ def test_a_nan_loss_stops_a_plain_trainer_at_that_update_with_finite_weights(sma
         trainer.train()
     assert trainer.state.global_step == 1
     assert all(bool(torch.isfinite(p).all()) for p in model.parameters())
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("batch", [4, 6])
+def test_a_loss_that_is_not_finite_stops_a_plain_trainer_though_the_gradients_are(
+    small_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: float, batch: int
+) -> None:
+    """Batches 4 to 6 are those of the second update."""
+    seen = []
+
+    def broken(*args: Any, **kwargs: Any) -> torch.Tensor:
+        seen.append(1)
+        return classification_loss(*args, **kwargs) + (value if len(seen) == batch else 0.0)
+
+    monkeypatch.setattr("budgetformer.modeling.classification_loss", broken)
+    arguments = {"gradient_accumulation_steps": 3, "per_device_train_batch_size": 1, "max_steps": 3}
+    trainer = plain_trainer(small_model(), tmp_path, rows(9), BudgetSchedule(), **arguments)
+    with pytest.raises(NonFiniteError, match=r"update 2: the loss is not finite. The update was not made"):
+        trainer.train()
+    assert trainer.state.global_step == 1
+
+
+class LossOfItsOwn(Trainer):
+    """A plain Trainer whose own addition to the loss becomes NaN in the second update."""
+
+    def compute_loss(self, *args: Any, **kwargs: Any) -> Any:
+        loss = super().compute_loss(*args, **kwargs)
+        return loss + float("nan") if self.state.global_step == 1 else loss
+
+
+@pytest.mark.parametrize(("logging", "said"), [(1, "update 2"), (500, "update 1 to 4")])
+def test_what_a_trainer_adds_to_the_loss_is_seen_before_it_is_logged_or_saved(
+    small_model: Any, tmp_path: Path, logging: int, said: str
+) -> None:
+    settings = {"logging_steps": logging, "save_strategy": "steps", "save_steps": 4, "max_steps": 8}
+    trainer = LossOfItsOwn(
+        model=small_model(),
+        args=TrainingArguments(output_dir=str(tmp_path), use_cpu=True, report_to=[], disable_tqdm=True, **settings),
+        train_dataset=rows(9),
+        callbacks=[BudgetSchedule()],
+    )
+    with pytest.raises(NonFiniteError, match=f"{said}: the loss is not finite"):
+        trainer.train()
+    assert not list(tmp_path.glob("checkpoint-*"))
 
 
 def test_accumulated_updates_equal_one_large_batch(small_model: Any, tmp_path: Path) -> None:

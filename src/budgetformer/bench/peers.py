@@ -17,6 +17,7 @@ from transformers import BertConfig, BertForSequenceClassification, PreTrainedTo
 
 from ..answers import Pair
 from ..configuration import BudgetFormerConfig
+from ..extras import how_to_install
 from ..quiet import quiet_exporters
 
 Answer = Callable[[Sequence[str | Pair]], Sequence[Any]]
@@ -81,7 +82,7 @@ def onnx_files(model: BertForSequenceClassification, folder: Path) -> dict[str, 
         import onnxscript  # noqa: F401
         from onnxruntime.quantization import QuantType, quantize_dynamic
     except ImportError as error:
-        raise ImportError(f"comparing with ONNX Runtime needs pip install 'budgetformer[onnx]' ({error})") from error
+        raise ImportError(f"ONNX Runtime is not installed; {how_to_install('onnx')} ({error})") from error
     exact, small = folder / "dense.onnx", folder / "dense-int8.onnx"
     ids = torch.ones(2, 8, dtype=torch.long)
     batch, length = torch.export.Dim("batch"), torch.export.Dim("length", max=model.config.max_position_embeddings)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..calling import program
 from . import options as o
 from . import training_options as t
 
@@ -242,4 +243,4 @@ def _report(result: Conversion) -> None:
         print("heads: all are kept, so the answers are those of the source")
     print(f"\nModel folder: {result.output}")
     if result.classifier:
-        print(f"Next: budgetformer evaluate {result.output} --data FILE")
+        print(f"Next: {program()} evaluate {result.output} --data FILE")

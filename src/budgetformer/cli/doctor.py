@@ -9,6 +9,8 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+from ..extras import how_to_install
+
 NAME = "doctor"
 EXAMPLES = ("Examples:", "budgetformer doctor", "budgetformer doctor > report.txt")
 NEEDED = (
@@ -63,7 +65,7 @@ def _versions() -> list[tuple[str, str]]:
 
 def _extras() -> list[tuple[str, str]]:
     return [
-        (f"{package}, for {use}", _installed(package) or f"not installed: pip install 'budgetformer[{extra}]'")
+        (f"{package}, for {use}", _installed(package) or f"not installed; {how_to_install(extra)}")
         for extra, package, use in EXTRAS
     ]
 

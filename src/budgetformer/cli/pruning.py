@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..calling import program
+
 if TYPE_CHECKING:
     from ..conversion import RowSource
 
@@ -26,7 +28,7 @@ def prune_folder(
     before, after = done.bytes
     print(f"weights: {before:,} bytes before, {after:,} after ({1 - after / before:.1%} less)")
     print(f"\nModel folder: {done.output}")
-    print(f"Next: budgetformer evaluate {done.output} --data FILE")
+    print(f"Next: {program()} evaluate {done.output} --data FILE")
 
 
 def print_pruning(pruning: Mapping[str, Any]) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from ..extras import how_to_install
 from . import options as o
 
 NAME = "serve"
@@ -147,4 +148,4 @@ def _require_extra() -> None:
 
     missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None]
     if missing:
-        raise ValueError(f"{', '.join(missing)} is not installed: pip install 'budgetformer[serve]'")
+        raise ValueError(f"{', '.join(missing)} is not installed; {how_to_install('serve')}")

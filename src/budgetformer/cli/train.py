@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..extras import how_to_install
 from . import options as o
 from . import training_options as t
 from .training_options import MODEL, OPTIMISATION
@@ -150,6 +151,7 @@ def run(
     tensorboard: Annotated[
         Path | None, typer.Option("--tensorboard", metavar="DIR", rich_help_panel=o.RUNNING, help="Write logs there.")
     ] = None,
+    example: t.Example = None,
     resume: t.Resume = False,
     overwrite: t.Overwrite = False,
     quiet: t.Quiet = False,
@@ -242,6 +244,7 @@ def run(
         "gate_learning_rate": gate_learning_rate,
         "dense_share": dense_share,
         "target_accuracy_drop": target_accuracy_drop,
+        "examples": example or (),
         "precision": precision,
         "gradient_checkpointing": gradient_checkpointing,
         "device": device,
@@ -286,4 +289,4 @@ def _require_tensorboard() -> None:
     from importlib.util import find_spec
 
     if find_spec("tensorboard") is None and find_spec("tensorboardX") is None:
-        raise ValueError("--tensorboard needs a package that is not installed: pip install 'budgetformer[tensorboard]'")
+        raise ValueError(f"--tensorboard needs a package that is not installed; {how_to_install('tensorboard')}")

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..calling import program
 from ..configuration import BudgetFormerConfig
 from ..curve import default_sentence
 from .pruning import print_pruning
-from .tables import figures_table, show
+from .tables import figures_table, millions, show
 
 if TYPE_CHECKING:
     from ..training import TrainingResult
@@ -38,8 +39,13 @@ def report(result: TrainingResult) -> None:
     if "mean_heads" in metrics:
         rows.append(("heads per layer and text", f"{metrics['mean_heads']:.2f}"))
         rows.append(("mean budget", f"{metrics['mean_budget']:.3f} (share of heads, before rounding down)"))
+    if "macs" in metrics:
+        macs, dense = metrics["macs"], metrics["macs_dense"]
+        share = f", {macs / dense:.1%} of those with all heads" if macs < dense else ""
+        rows.append(("multiply-adds per text", f"{millions(macs)}{share}"))
     rows.append(("time", f"{result.seconds:.1f} s"))
-    show(figures_table(f"On the {result.validation_rows:,} validation rows", rows))
+    title = f"On the {result.validation_rows:,} validation row{'s' if result.validation_rows != 1 else ''}"
+    show(figures_table(title, rows))
     if result.pruning is not None:
         print_pruning(result.pruning)
     if result.best_update is not None:
@@ -56,4 +62,4 @@ def report(result: TrainingResult) -> None:
         for sentence in (*result.choice.sentences(), default_sentence(result.choice)):
             print(sentence)
     print(f"\nModel folder: {output}")
-    print(f"Next: budgetformer evaluate {output} --data FILE (other rows), or budgetformer predict {output} 'a text'")
+    print(f"Next: {program()} evaluate {output} --data FILE (other rows), or {program()} predict {output} 'a text'")

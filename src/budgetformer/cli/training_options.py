@@ -128,6 +128,15 @@ MaxLength = Annotated[
         "--max-length", metavar="N", rich_help_panel=MODEL, help="Tokens of a text; the rest is cut. Default: 256."
     ),
 ]
+Example = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--example",
+        metavar="TEXT",
+        rich_help_panel=RUNNING,
+        help="A text to try that the model card names and the page of `serve` offers (repeat for several).",
+    ),
+]
 EvalSteps = Annotated[
     int | None,
     typer.Option(

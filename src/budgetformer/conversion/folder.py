@@ -14,6 +14,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from ..data.unicode import require_writable_name
+from ..model_folder import move_into
 from .source import quietly
 
 UNREAD = "source_unread.safetensors"
@@ -31,7 +32,7 @@ def check_output(output: str | Path) -> Path:
     content = sorted(path.name for path in output.iterdir()) if output.is_dir() else []
     if content:
         raise ValueError(f"output folder {output} is not empty ({content[0]}, …); give a new or empty folder")
-    there = next(p for p in (output.absolute().parent, *output.absolute().parents) if p.exists())
+    there = next(p for p in (output.absolute(), *output.absolute().parents) if p.exists())
     if not there.is_dir() or not os.access(there, os.W_OK):
         raise ValueError(f"output folder {output} cannot be made or written in {there}; give another place")
     return output.resolve()
@@ -49,10 +50,10 @@ def write_folder(
 ) -> None:
     """Write model, tokenizer, card, unread tensors, ``texts`` by file name and ``copies`` of files.
 
-    The folder has its name when it is complete.
+    A new folder has its name when it is complete; into one that is there, the files are moved (``move_into``).
     """
     output.parent.mkdir(parents=True, exist_ok=True)
-    aside = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=output.parent))
+    aside = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=output if output.is_dir() else output.parent))
     try:
         aside.chmod(0o777 & ~_umask())
         with quietly():
@@ -68,8 +69,9 @@ def write_folder(
         for file in aside.glob("*.safetensors"):
             file.chmod((aside / "config.json").stat().st_mode)  # safetensors writes 0600
         if output.is_dir():
-            output.rmdir()
-        os.rename(aside, output)
+            move_into(aside, output)
+        else:
+            os.rename(aside, output)
     except OSError as error:
         raise OSError(error.errno, f"cannot write the model folder {output}: {error.strerror or error}") from error
     finally:

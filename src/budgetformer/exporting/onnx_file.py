@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import filecmp
 import os
+import secrets
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -66,7 +67,7 @@ def export_onnx(
     classifier = Classifier.from_pretrained(folder, device="cpu")
     sets = None if budget is None else measure_head_sets(classifier, texts, budget=budget)
     model = classifier.model if sets is None else with_fixed_heads(classifier.model, sets)
-    aside = output.with_name(f"{output.name}.partial")
+    aside = _aside(output)
     try:
         write_graph(model, aside, fixed=sets is not None)
         checked = verify(aside, classifier, texts, sets=sets)
@@ -104,6 +105,11 @@ def check_onnx_output(folder: Path, output: Path, *, overwrite: bool) -> None:
             )
 
 
+def _aside(file: Path) -> Path:
+    """A name beside ``file`` that nobody else uses."""
+    return file.with_name(f"{file.name}.{secrets.token_hex(4)}.partial")
+
+
 def _copy_tokenizer(folder: Path, target: Path) -> tuple[Path, ...]:
     """The tokenizer's files, byte for byte, each whole under its name."""
     copied = []
@@ -112,7 +118,7 @@ def _copy_tokenizer(folder: Path, target: Path) -> tuple[Path, ...]:
             continue
         there = target / name
         if not (there.exists() and filecmp.cmp(folder / name, there, shallow=False)):
-            aside = target / f"{name}.partial"
+            aside = _aside(there)
             try:
                 shutil.copyfile(folder / name, aside)
                 os.replace(aside, there)

@@ -9,6 +9,8 @@ from importlib.resources import files
 from importlib.util import find_spec
 from typing import Any
 
+from ..extras import how_to_install
+
 WORLD_GRAMS_PER_KWH = 475.0
 """World average: IEA, Global Energy & CO2 Status Report 2019; CodeCarbon's default for an unknown place too."""
 
@@ -48,7 +50,7 @@ def grid(*, grams_per_kwh: float | None = None, region: str | None = None) -> Gr
 def _countries(region: str) -> dict[str, Any]:
     if find_spec("codecarbon") is None:
         raise ValueError(
-            f"region {region} is looked up in CodeCarbon's table: pip install 'budgetformer[carbon]', "
+            f"region {region} is looked up in CodeCarbon's table; {how_to_install('carbon')}, "
             "or state the grams per kWh"
         )
     return json.loads(files("codecarbon").joinpath(TABLE).read_text(encoding="utf-8"))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from huggingface_hub import CardData
 
 from ..configuration import BudgetFormerConfig
 from .intervals import wilson
@@ -30,6 +32,7 @@ def model_card(*, config: BudgetFormerConfig, record: dict[str, Any]) -> str:
             "tags:",
             "- budgetformer",
             "- adaptive-computation",
+            *_examples(record["settings"].get("examples") or ()),
             "---",
             "",
             "# A BudgetFormer text classifier",
@@ -64,6 +67,11 @@ def model_card(*, config: BudgetFormerConfig, record: dict[str, Any]) -> str:
             "",
         ]
     )
+
+
+def _examples(texts: Sequence[str]) -> list[str]:
+    """Lines of the metadata block, as the Hub has them."""
+    return CardData(widget=[{"text": text} for text in texts]).to_yaml().split("\n") if texts else []
 
 
 def _model(config: BudgetFormerConfig, record: Mapping[str, Any]) -> list[str]:
@@ -110,6 +118,7 @@ def _measured(config: BudgetFormerConfig, record: Mapping[str, Any]) -> list[str
     else:
         own = sorted(set(config.heads_per_layer))
         cells.append(("Heads computed per layer", f"{' or '.join(map(str, own))}, all"))
+    cells.append(("Multiply-adds per text", _cost(measured)))
     table = Table(caption="", columns=("", ""), rows=cells)
     chosen = (
         "The checkpoint was chosen on the same rows, so these figures are somewhat too good for new texts; "
@@ -162,6 +171,14 @@ def _training(record: Mapping[str, Any]) -> list[str]:
         "`training.json` holds every setting and the whole log.",
     ]
     return lines
+
+
+def _cost(measured: Mapping[str, Any]) -> str:
+    macs, dense = measured.get("macs", math.nan), measured.get("macs_dense", math.nan)
+    if not _known(macs):
+        return NOT_MEASURED
+    share = f", {macs / dense:.1%} of those with all heads" if _known(dense) and dense > 0 and macs != dense else ""
+    return f"{macs / 1e6:,.4g} M{share}"
 
 
 def _known(value: Any) -> bool:

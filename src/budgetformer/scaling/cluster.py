@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
+from ..extras import how_to_install
 from .reaching import settings_for
 
 OBJECT_STORE = 100 * 2**20
@@ -39,7 +40,7 @@ PATIENCE = {
 def require_ray() -> None:
     """Raise ValueError with what to install when Ray is not there."""
     if find_spec("ray") is None:
-        raise ValueError("--engine ray needs Ray, which is not installed: pip install 'budgetformer[scale]'")
+        raise ValueError(f"--engine ray needs Ray, which is not installed; {how_to_install('scale')}")
 
 
 @contextmanager

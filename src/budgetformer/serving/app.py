@@ -107,10 +107,12 @@ def create_app(settings: ServingSettings) -> FastAPI:
 def _state_routes(service: Service) -> APIRouter:
     router = APIRouter(tags=["state"])
 
+    @router.head("/health", include_in_schema=False)
     @router.get("/health", response_model=StatusResponse, summary="Answers as long as the server lives")
     async def health() -> dict[str, str]:
         return {"status": "ok"}
 
+    @router.head("/ready", include_in_schema=False)
     @router.get(
         "/ready",
         response_model=StatusResponse,

@@ -79,6 +79,11 @@ class Batcher:
         """Seconds until the queue will be answered at the present speed, between 1 and 60."""
         return max(1, min(60, math.ceil(self.waiting / (self._texts_per_second or 1.0))))
 
+    def tightened(self, budget: float | None, max_budget: float | None) -> Asked:
+        """The budget or cap that a request gets, as full as the queue is now."""
+        self.shedder.watch(self.waiting / self.settings.max_queue)
+        return self.shedder.tightened(budget, max_budget)
+
     def submit(self, encoded: Encoded, *, budget: float | None, max_budget: float | None, details: bool) -> Job:
         """Queue the inputs of a request whose places are taken. ``done`` of the job's owner has the answers."""
         job = Job(
@@ -128,8 +133,7 @@ class Batcher:
                 return
 
     async def _batch(self, parts: list[Part]) -> None:
-        self.shedder.watch(self.waiting / self.settings.max_queue)
-        asked = [self.shedder.tightened(part.job.budget, part.job.max_budget) for part in parts]
+        asked = [self.tightened(part.job.budget, part.job.max_budget) for part in parts]
         texts = sum(len(part.numbers) for part in parts)
         self._count(-texts)
         started = time.monotonic()

@@ -47,15 +47,17 @@ async def explain(service: Service, body: ExplainRequest, *, gone: Callable[[], 
         service.batcher.release(1)
         places = 0
         begun = time.monotonic()
-        asked = service.batcher.shedder.tightened(*body.asked)
+        asked = service.batcher.tightened(*body.asked)
         heads = min(body.heads, service.classifier.config.num_attention_heads)
         work = asyncio.wrap_future(service.engine.explain(item, encoded, asked, heads=heads))
         explanation = await _explained(work, left, until)
         seconds = {"tokenisation": tokenised - started, "queue": begun - tokenised}
         seconds["inference"] = time.monotonic() - begun
+        service.metrics.stages(**seconds)
 
         def write() -> Written:
             [dense] = service.dense_macs([explanation.prediction])
+            service.metrics.answers([explanation.prediction], dense=[dense], shed=asked.shed is not None)
             parts = {
                 "answer": value(row_of(explanation.prediction, macs_dense=dense, shed=asked.shed, details=True)),
                 "tokens": value(explanation.tokens[:MAP_TOKENS]),

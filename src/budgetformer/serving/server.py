@@ -84,7 +84,19 @@ def _several(settings: ServingSettings, listener: socket.socket, prepare: Callab
     with tempfile.TemporaryDirectory(prefix="budgetformer-metrics-") as shared:
         os.environ[SHARED_METRICS] = shared
         config = _config(settings, partial(make_app, settings, prepare), factory=True, workers=settings.workers)
-        Multiprocess(config, sockets=[listener]).run()
+        _Workers(config, sockets=[listener]).run()
+
+
+class _Workers(Multiprocess):
+    """As in uvicorn; what a worker that died had waiting leaves the figures when its place is taken."""
+
+    def keep_subprocess_alive(self) -> None:
+        from prometheus_client.multiprocess import mark_process_dead
+
+        before = {process.pid for process in self.processes}
+        super().keep_subprocess_alive()
+        for gone in before - {process.pid for process in self.processes}:
+            mark_process_dead(gone)
 
 
 def make_app(settings: ServingSettings, prepare: Callable[[], None]) -> Any:

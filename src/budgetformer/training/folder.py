@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +11,7 @@ from typing import Any
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging
 
-from ..model_folder import CHECKPOINTS, CURVE_PICTURE, RECORD, check_run_folder
+from ..model_folder import CHECKPOINTS, CURVE_PICTURE, RECORD, check_run_folder, move_into
 from .checkpoints import newest_checkpoint
 
 
@@ -49,7 +48,7 @@ def write_model_folder(
     record: dict[str, Any],
     picture: bytes | None = None,
 ) -> None:
-    """Write the finished model aside and move it in, file by file, ``config.json`` last.
+    """Write the finished model aside and move it in (``move_into``).
 
     ``picture``: the curve that the card shows.
     """
@@ -67,8 +66,7 @@ def write_model_folder(
             (aside / CURVE_PICTURE).write_bytes(picture)
         (aside / RECORD).write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         (aside / "model.safetensors").chmod((aside / "config.json").stat().st_mode)  # safetensors writes 0600
-        for file in sorted(aside.iterdir(), key=lambda p: p.name == "config.json"):
-            os.replace(file, output / file.name)
+        move_into(aside, output)
     except OSError as error:
         raise OSError(
             f"cannot write the model folder {output}: {error}. The last checkpoint is complete: free some space and "

@@ -80,7 +80,7 @@ def prepare(settings: TrainingSettings, say: Say, start: Start | None = None) ->
     if texts.validation is None:
         split = split_validation(train, fraction=settings.validation_fraction, seed=settings.seed)
         train, validation = split.train, split.validation
-        say(f"{len(validation):,} rows set aside for validation (stratified, seed {settings.seed})")
+        say(f"{_rows(len(validation))} set aside for validation (stratified, seed {settings.seed})")
     else:
         named = encode_labels(texts.validation, classes.names, classes.markers, source=texts.sources[1])
         validation = _labelled(named)

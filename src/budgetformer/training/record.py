@@ -32,6 +32,7 @@ FREE = (
     "title",
     "keep_best",
     "target_accuracy_drop",
+    "examples",
 )
 
 

@@ -28,7 +28,7 @@ from .phases import Phases
 from .prepare import PreparedData, prepare
 from .record import keep_settings, training_record
 from .schedule import BudgetSchedule, TrainingWatch, budgetformer_in
-from .settings import TrainingSettings
+from .settings import TrainingSettings, check_examples
 from .start import BudgetStart, Start
 from .target import measure_target
 from .trainer import BudgetTrainer, classification_metrics
@@ -58,7 +58,7 @@ def train(**settings: Any) -> TrainingResult:
 
     Raises:
         ValueError: for settings or data that cannot be used, before anything is trained.
-        NonFiniteError: when a gradient is NaN or infinite, at that update; checkpoints stay.
+        NonFiniteError: when a loss or gradient is NaN or infinite, at that update; checkpoints stay.
         Interrupted: after Ctrl-C or SIGTERM, with the state saved for ``resume=True``.
 
     Example:
@@ -90,6 +90,7 @@ def run(settings: TrainingSettings, start: Start | None = None, *, deadline: flo
         _check_scratch(settings)
     set_seed(settings.seed)
     data = prepare(settings, say, start)
+    check_examples(settings.examples, pairs=data.columns.pair is not None)
     set_seed(settings.seed)
     if start is None:
         model = BudgetFormerForSequenceClassification(build_config(settings, data))

@@ -1,7 +1,8 @@
-"""The Trainer callback that drives t/T, watches the gradients, and logs what the heads do."""
+"""The Trainer callback that drives t/T, watches loss and gradients, and logs what the heads do."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -11,19 +12,41 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from ..pretrained import BudgetFormerPreTrainedModel
 from .phases import Phases
 
+ADVICE = "Try a lower --learning-rate, --precision float32, or look for broken rows."
+
 
 class NonFiniteError(ArithmeticError):
     """A loss or gradient became NaN or infinite; the message has the update."""
 
 
 class TrainingWatch(TrainerCallback):
-    """Stops a run at the update whose gradient is not finite, and adds the model's statistics to each log line."""
+    """Stops a run at the update whose loss or gradient is not finite, and adds the model's statistics to each log line.
+
+    What the Trainer adds to the model's own loss (``compute_loss`` of a subclass) is seen too: in a ``BudgetTrainer``
+    at that update, in others at the next log line, of which there is one before every checkpoint.
+    """
+
+    _logged = 0
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        args.logging_nan_inf_filter = False  # it would log another number in place of such a loss
+        self._logged = state.global_step
 
     def on_pre_optimizer_step(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        if not args.fp16:  # there the gradient scaler skips such updates by design
-            check_gradients(kwargs["model"], state.global_step + 1)
+        # With fp16 the gradient scaler skips updates with such gradients by design.
+        check_update(kwargs["model"], state.global_step + 1, args, gradients=not args.fp16)
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        control.should_log = control.should_log or control.should_save or control.should_evaluate
+
+    def on_epoch_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        control.should_log = control.should_log or control.should_save or control.should_evaluate
 
     def on_log(
         self,
@@ -35,6 +58,10 @@ class TrainingWatch(TrainerCallback):
     ) -> None:
         if logs is None or "loss" not in logs:
             return
+        first, self._logged = self._logged + 1, state.global_step
+        if not math.isfinite(logs["loss"]):
+            update = f"{first} to {self._logged}" if first < self._logged else f"{self._logged}"
+            raise NonFiniteError(f"update {update}: the loss is not finite. {ADVICE}")
         extra = training_statistics(kwargs["model"])
         logs.update(extra)
         if state.log_history:
@@ -46,7 +73,7 @@ class BudgetSchedule(TrainingWatch):
 
     T is ``state.max_steps``, which counts accumulation, ``max_steps``, resumed runs and several processes.
     With ``phases`` a first part of the updates trains with all heads, and t/T counts those after it.
-    A non-finite gradient stops the run before the optimizer sees it. Each log line of the Trainer gains the means
+    A non-finite loss or gradient stops the run (``TrainingWatch``). Each log line of the Trainer gains the means
     since the last one: task, budget, price and entropy loss, τ, mean budget, and per layer budget, heads,
     entropy, effective heads (exp of the entropy) and distinct heads in use.
 
@@ -65,6 +92,7 @@ class BudgetSchedule(TrainingWatch):
                 f"label_smoothing_factor ({args.label_smoothing_factor}) of the Trainer replaces the model's loss, so "
                 "that budget and entropy losses would be left out: set label_smoothing in the model's configuration"
             )
+        super().on_train_begin(args, state, control, **kwargs)
 
     def on_step_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
@@ -88,13 +116,28 @@ def budgetformer_in(model: nn.Module) -> BudgetFormerPreTrainedModel:
     raise TypeError(f"BudgetSchedule needs a BudgetFormer model, got {type(model).__name__}")
 
 
-def check_gradients(model: nn.Module, update: int) -> None:
-    """Raise NonFiniteError when any gradient is NaN or infinite."""
-    norms = torch._foreach_norm([p.grad for p in model.parameters() if p.grad is not None])
-    if norms and not bool(torch.isfinite(torch.stack(list(norms))).all()):
+def check_update(model: nn.Module, update: int, args: TrainingArguments, *, gradients: bool = True) -> None:
+    """Raise NonFiniteError when the loss of a batch or (if ``gradients``) a gradient is not finite.
+
+    Several processes ask each other, so that all of them raise at the same update: the batch may have been that of one.
+    """
+    statistics = getattr(budgetformer_in(model), "statistics", None)
+    broken_loss = None if statistics is None else statistics.not_finite()
+    norms = torch._foreach_norm([p.grad for p in model.parameters() if p.grad is not None]) if gradients else ()
+    nothing = torch.zeros((), dtype=torch.bool, device=args.device)
+    broken = torch.stack(
+        [
+            nothing if broken_loss is None else broken_loss.to(args.device),
+            ~torch.isfinite(torch.stack(list(norms))).all().to(args.device) if norms else nothing,
+        ]
+    ).int()
+    if args.world_size > 1:
+        torch.distributed.all_reduce(broken, torch.distributed.ReduceOp.MAX)
+    loss, gradient = broken.tolist()
+    if loss or gradient:
+        what = " and ".join([*["the loss"] * loss, *["the gradients"] * gradient])
         raise NonFiniteError(
-            f"update {update}: the gradients are not finite, so the loss was NaN or infinite. The update was not made. "
-            "Try a lower --learning-rate, --precision float32, or look for broken rows."
+            f"update {update}: {what} {'are' if gradient else 'is'} not finite. The update was not made. {ADVICE}"
         )
 
 

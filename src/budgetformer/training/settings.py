@@ -33,6 +33,7 @@ WHOLE = (
 )
 """Settings that are whole numbers."""
 
+MOST_EXAMPLES, LONGEST_EXAMPLE = 6, 1000
 PRECISIONS = ("float32", "bf16")
 
 
@@ -59,6 +60,8 @@ class TrainingSettings:
 
     Afterwards: target_accuracy_drop (percentage points of accuracy on the validation rows that the folder's default
     budget may cost; None: the model's own budgets are the default, and nothing is measured).
+
+    examples: single texts to try, at most six, which the card names and the server's page offers.
 
     Running: logging_steps and eval_steps in updates (None: chosen from the length of the run; every epoch), resume,
     overwrite, keep_best (False keeps the last state instead of the best one), tensorboard (a folder), quiet.
@@ -96,6 +99,7 @@ class TrainingSettings:
     dense_share: float = 0.0
     gate_learning_rate: float | None = None
     target_accuracy_drop: float | None = None
+    examples: Sequence[str] = ()
     precision: str = "float32"
     gradient_checkpointing: bool = False
     device: str = "auto"
@@ -150,6 +154,7 @@ class TrainingSettings:
             check_target(self.target_accuracy_drop)
             if not self.config.get("budgeted", True):
                 raise ValueError("target_accuracy_drop has no effect with full attention, which has no budgets")
+        check_examples(self.examples, pairs=self.pair_column is not None)
         if self.resume and self.overwrite:
             raise ValueError(
                 "resume goes on with the run in the output folder and overwrite deletes it: give one of them"
@@ -175,6 +180,19 @@ class TrainingSettings:
                 value = [str(v) if isinstance(v, Path) else v for v in value]
             described[item.name] = value
         return described
+
+
+def check_examples(examples: Sequence[str], *, pairs: bool) -> None:
+    """Refuse examples that the card or the page could not show, and any for a model of ``pairs``."""
+    if examples and pairs:
+        raise ValueError("an example is a single text and this model takes pairs: write pairs into the card by hand")
+    if isinstance(examples, str) or len(examples) > MOST_EXAMPLES:
+        raise ValueError(f"examples must be a list of at most {MOST_EXAMPLES} texts, got {len(examples)}")
+    for text in examples:
+        if not text.strip() or len(text) > LONGEST_EXAMPLE:
+            raise ValueError(f"an example must have 1 to {LONGEST_EXAMPLE} characters, got {len(text)}: {text[:40]!r}")
+        if any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise ValueError(f"an example must be text that can be written as UTF-8, got {text[:40]!r}")
 
 
 def _number(value: Any) -> bool:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,8 +16,8 @@ from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import ExportableState
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, rotate_checkpoints
 
-from ..attention import AttentionOutput, budgeted_layers
-from ..configuration import IGNORED
+from ..configuration import IGNORED, BudgetFormerConfig
+from ..metering.macs import dense_macs, executed_macs
 from ..metering.scores import scores
 from .order import EpochOrder
 from .phases import Phases
@@ -27,6 +25,9 @@ from .word_dropout import WordDropout
 
 VIOLATION = 1.0
 """What the score of a checkpoint loses when its mean budget leaves ``[s_min, s_max]``; twice before budgets begin."""
+
+
+NOT_GATHERED = ["relevance", "gates", "kept"]
 
 
 class CheckpointError(OSError):
@@ -38,9 +39,10 @@ class BudgetTrainer(Trainer):
 
     Rows come in the order of ``EpochOrder``, which takes their ``length`` from the data set.
     Checkpoints are written to a hidden folder beside their place and renamed when complete; older ones go after
-    that. No pickled arguments are written. Evaluation adds ``eval_mean_heads``, ``eval_mean_budget`` and the
-    heads per layer, and ``eval_score`` by which the best checkpoint is chosen: accuracy, minus ``VIOLATION`` when
-    the mean budget leaves the interval by more than one percentage point, ties broken by the loss.
+    that. No pickled arguments are written. Evaluation adds ``eval_mean_heads``, ``eval_mean_budget``, the heads per
+    layer, ``eval_macs`` (multiply-adds per text), ``eval_macs_dense`` (with all heads), and ``eval_score`` by which the
+    best checkpoint is chosen: accuracy, minus ``VIOLATION`` when the mean budget leaves the interval by more than one
+    percentage point, ties broken by the loss.
 
     ``phases``: the learning rates fall to 0 in each of them. ``gate_learning_rate``: that of the nets f and g, None: as
     for the rest. ``teacher``: from when it is set, its logits with all heads join the training batches.
@@ -73,6 +75,12 @@ class BudgetTrainer(Trainer):
         if self.word_dropout is not None and model.training:
             inputs = {**inputs, "input_ids": self.word_dropout(inputs["input_ids"])}
         return super().compute_loss(model, inputs, *args, **kwargs)
+
+    def training_step(self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> torch.Tensor:
+        """As in ``Trainer``; the loss is shown to ``TrainingWatch``."""
+        loss = super().training_step(model, inputs, *args, **kwargs)
+        self.model.statistics.watch(loss)
+        return loss
 
     def create_optimizer(self, model: nn.Module | None = None) -> torch.optim.Optimizer:
         """As in ``Trainer``, with groups of their own for f and g when these have another learning rate."""
@@ -170,12 +178,27 @@ class BudgetTrainer(Trainer):
         if self.processing_class is not None:
             self.processing_class.save_pretrained(folder)
 
+    def prediction_step(
+        self,
+        model: nn.Module,
+        inputs: dict[str, Any],
+        prediction_loss_only: bool,
+        ignore_keys: list[str] | None = None,
+    ) -> Any:
+        """As in ``Trainer``; behind the logits come, for each row, budgets and heads kept (B, L) and length (B,).
+
+        The Trainer gathers them as it does logits, without the rows that fill the last batch of several processes.
+        """
+        asked = {**inputs, "output_budgets": True}
+        loss, outputs, labels = super().prediction_step(model, asked, prediction_loss_only, NOT_GATHERED)
+        outputs = outputs if isinstance(outputs, tuple) else (outputs,)
+        return loss, (*outputs, inputs["attention_mask"].sum(dim=1).to(outputs[0].device)), labels
+
     def evaluation_loop(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> Any:
-        """As in ``Trainer``, with the head statistics and the score among the metrics."""
-        with record_heads(self.model) as recorder:
-            output = super().evaluation_loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
+        """As in ``Trainer``, with the figures of the heads and the score among the metrics."""
+        output = super().evaluation_loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
         metrics = output.metrics
-        for name, value in recorder.means(self.accelerator).items():
+        for name, value in head_figures(self.model.config, output.predictions).items():
             metrics[f"{metric_key_prefix}_{name}"] = value
         accuracy = metrics.get(f"{metric_key_prefix}_accuracy")
         if accuracy is not None:
@@ -197,46 +220,21 @@ def is_of_gates(name: str) -> bool:
     return ".budget_net." in name or ".relevance_net." in name
 
 
-class HeadRecorder:
-    """Sums of budgets and heads per layer over the inputs of an evaluation."""
+def head_figures(config: BudgetFormerConfig, predictions: Any) -> dict[str, float]:
+    """Means over the rows of an evaluation: budget, heads, multiply-adds per text and those with all heads.
 
-    def __init__(self, layers: int) -> None:
-        self.sums = torch.zeros(layers, 2, dtype=torch.float64)
-        self.rows = 0
-
-    def means(self, accelerator: Any) -> dict[str, float]:
-        """Means over all inputs (and processes); empty with full attention."""
-        if not len(self.sums):
-            return {}
-        total = torch.cat([self.sums.flatten(), torch.tensor([float(self.rows)], dtype=torch.float64)])
-        total = accelerator.reduce(total.float().to(accelerator.device)).cpu()
-        mean = (total[:-1] / total[-1].clamp(min=1)).view(-1, 2)
-        per_layer = {f"layer_{i}/heads": float(heads) for i, heads in enumerate(mean[:, 1])}
-        return {"mean_budget": float(mean[:, 0].mean()), "mean_heads": float(mean[:, 1].mean())} | per_layer
-
-
-@contextmanager
-def record_heads(model: nn.Module) -> Iterator[HeadRecorder]:
-    """Record the head decisions of every forward pass inside the block."""
-    layers = list(budgeted_layers(model))
-    recorder = HeadRecorder(len(layers))
-
-    def hook_for(index: int) -> Any:
-        def hook(module: nn.Module, inputs: Any, output: AttentionOutput) -> None:
-            decision = output.decision
-            if decision is not None:
-                recorder.sums[index, 0] += float(decision.budget_B.sum())
-                recorder.sums[index, 1] += float(decision.heads_B.sum())
-                recorder.rows += len(decision.budget_B) if index == 0 else 0
-
-        return hook
-
-    handles = [layer.register_forward_hook(hook_for(i)) for i, layer in enumerate(layers)]
-    try:
-        yield recorder
-    finally:
-        for handle in handles:
-            handle.remove()
+    ``predictions``: what ``BudgetTrainer.prediction_step`` gave, gathered. Multiply-adds are those of the packed
+    execution (``executed_macs``); with full attention they are all that there is.
+    """
+    *_, lengths_B = predictions
+    dense = float(dense_macs(config, lengths_B).mean())
+    if len(predictions) == 2:
+        return {"macs": dense, "macs_dense": dense}
+    _, budget_BL, heads_BL, _ = predictions
+    heads_L = heads_BL.mean(axis=0)
+    figures = {"mean_budget": float(budget_BL.mean()), "mean_heads": float(heads_L.mean())}
+    figures |= {"macs": float(executed_macs(config, lengths_B, heads_BL).mean()), "macs_dense": dense}
+    return figures | {f"layer_{i}/heads": float(heads) for i, heads in enumerate(heads_L)}
 
 
 def classification_metrics(prediction: EvalPrediction) -> dict[str, float]:

@@ -97,6 +97,7 @@ function describeModel() {
   document.title = `${model.name} · BudgetFormer`;
   const facts = [`${labels.length} labels`, `${sizes.layers} layers × ${sizes.heads} heads${model.kept_heads ? ", some dropped for good" : ""}`, `${count(sizes.parameters)} parameters`];
   if (measured.accuracy !== undefined) facts.push(`accuracy ${percent(measured.accuracy)} on ${measured.rows ?? "its"} validation rows`);
+  if (measured.macs < measured.macs_dense) facts.push(`${percent(measured.macs / measured.macs_dense)} of the work of all heads`);
   byId("facts").textContent = `${facts.join(" · ")}. Labels: ${labels.slice(0, 12).join(", ")}${labels.length > 12 ? ", …" : ""}.`;
   byId("paired-label").hidden = model.takes !== "texts or pairs";
   const cap = byId("cap");
