@@ -10,9 +10,12 @@ from typing import Any
 
 import pytest
 
+from budgetformer import BudgetFormerConfig
 from budgetformer.cli.evaluate import class_rows
 from budgetformer.cli.seen import seen_in_training
+from budgetformer.metering.macs import paper_macs
 
+from ..model_folders import make_folder
 from .commands import TRAINING, Here, read_jsonl, texts, write_csv
 
 FIELDS = {"accuracy", "macro_f1", "rows", "rows_without_label", "truncated", "mean_budget", "mean_heads"}
@@ -44,6 +47,16 @@ def test_the_table_names_both_accountings(here: Here, model: Path, data: Path) -
     assert "executed" in out
     assert "the paper's accounting" in out
     assert "texts per second" in out
+
+
+def test_the_papers_accounting_is_at_the_length_that_texts_are_cut_to(here: Here, data: Path, tmp_path: Path) -> None:
+    """A converted model has more positions than its tokenizer lets through."""
+    folder = make_folder(tmp_path / "model", max_position_embeddings=128, model_max_length=24)
+    found = figures(here, folder, data, "--budget", 0.5)
+    config = BudgetFormerConfig.from_pretrained(folder)
+    assert found["paper_macs_dense"] == paper_macs(config, length=24, rows=1)
+    assert found["paper_macs"] == paper_macs(config, length=24, rows=1, budget=0.5)
+    assert "padded to 24)" in here("evaluate", folder, "--data", data).out
 
 
 def test_a_budget_changes_heads_and_cost(here: Here, model: Path, data: Path) -> None:

@@ -147,7 +147,7 @@ def paper_figures(classifier: Classifier, figures: dict[str, Any]) -> dict[str, 
     from ..metering.macs import paper_macs
 
     config = classifier.config
-    length = config.max_position_embeddings
+    length = config.text_limit
     full = paper_macs(config, length=length, rows=1)
     used = paper_macs(config, length=length, rows=1, budget=figures["mean_budget"]) if config.budgeted else full
     return {"paper_macs": used, "paper_macs_dense": full}
@@ -173,7 +173,7 @@ def _report(classifier: Classifier, figures: dict[str, Any]) -> None:
         ("mean budget", f"{figures['mean_budget']:.3f} (share of heads, rounded down for each text and layer)"),
         ("multiply-adds per text, executed", _share(figures["macs"], figures["macs_dense"], "with all heads")),
         (
-            f"the paper's accounting (attention only, padded to {config.max_position_embeddings})",
+            f"the paper's accounting (attention only, padded to {config.text_limit})",
             _share(figures["paper_macs"], figures["paper_macs_dense"], "with full attention"),
         ),
         ("texts per second", f"{figures['texts_per_second']:,.1f} ({figures['execution']}, {figures['precision']})"),

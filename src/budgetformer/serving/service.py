@@ -218,7 +218,7 @@ def describe(service: Service, *, version: str, training: Callable[[Path], dict[
             "layers": config.num_hidden_layers,
             "heads": config.num_attention_heads,
             "hidden_size": config.hidden_size,
-            "max_tokens": config.max_position_embeddings,
+            "max_tokens": config.text_limit,
             "parameters": sum(p.numel() for p in classifier.model.parameters()),
         },
         "kept_heads": config.kept_heads,
