@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -222,9 +223,14 @@ def test_another_format_is_held_against_float32(here: Here, model: Path, data: P
     small = figures(here, model, data, "--precision", "int8")
     assert small["precision"] == "int8"
     assert small["agreement"]["labels"] >= 0.9
-    assert "same heads as float32" in here("evaluate", model, "--data", data, "--precision", "int8").out
-    assert figures(here, model, data, "--precision", "int8", "--no-agreement")["agreement"] is None
-    assert figures(here, model, data)["agreement"] is None
+    plain = figures(here, model, data)
+    assert plain["agreement"] is None
+    assert plain["accuracy_float32"] == plain["accuracy"] == small["accuracy_float32"]
+    out = here("evaluate", model, "--data", data, "--precision", "int8").out
+    assert "same heads as float32" in out
+    assert re.search(rf"accuracy in float32\W+{plain['accuracy']:.4f}", out)
+    alone = figures(here, model, data, "--precision", "int8", "--no-agreement")
+    assert (alone["agreement"], alone["accuracy_float32"]) == (None, None)
 
 
 def test_full_attention_chooses_no_heads_that_could_agree(here: Here, dense_model: Path, data: Path) -> None:

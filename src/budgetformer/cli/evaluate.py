@@ -64,7 +64,7 @@ def run(
             "--agreement/--no-agreement",
             metavar="",
             rich_help_panel=o.RUNNING,
-            help="With another format than float32: answer once more in float32 and say how much agrees.",
+            help="With another format than float32: answer once more in float32, say its accuracy and how much agrees.",
         ),
     ] = True,
     energy: o.Energy = False,
@@ -116,10 +116,12 @@ def run(
     if agreement and classifier.precision.name != "float32":
         from ..agreement import agreement as compare
 
-        exact = load_classifier(folder, device=device, precision="float32", execution=execution_of(execution))
-        compared = compare(classifier, exact, rows.dataset, **request, progress=True)
+        plain = load_classifier(folder, device=device, precision="float32", execution=execution_of(execution))
+        compared = compare(classifier, plain, rows.dataset, **request, progress=True)
     seen = seen_in_training(folder, data, split=split)
     figures = measured.figures | {"agreement": compared, "data": rows.source, "seen_in_training": seen}
+    exact = classifier.precision.name == "float32"
+    figures["accuracy_float32"] = measured.figures["accuracy"] if exact else (compared or {}).get("accuracy_float32")
     figures |= paper_figures(classifier, measured.figures)
     if meter is not None:
         figures["energy"] = meter.energy.row(figures["rows"])
@@ -180,6 +182,7 @@ def _report(classifier: Classifier, figures: dict[str, Any]) -> None:
     ]
     if figures["agreement"] is not None:
         same = figures["agreement"]
+        rows.insert(1, ("accuracy in float32", f"{figures['accuracy_float32']:.4f}"))
         rows.append(("same labels as float32", f"{same['labels']:.2%}"))
         heads = f"{same['heads']:.2%} of the choices, {same['head_sets']:.1%} of the sets of a layer"
         rows += [("same heads as float32", heads)] if config.budgeted else []
