@@ -58,6 +58,8 @@ def run(
     execution: o.Execution = "auto",
     precision: o.Precision = "float32",
     device: o.Device = "auto",
+    batch_tokens: o.BatchTokens = None,
+    threads: o.Threads = None,
     agreement: Annotated[
         bool,
         typer.Option(
@@ -73,6 +75,9 @@ def run(
     region: o.Region = None,
 ) -> None:
     o.require_share(budget, max_budget)
+    from .running import Running
+
+    running = Running(batch_tokens=batch_tokens, threads=threads)
     o.require_energy(energy, watts=watts, grid_intensity=grid_intensity, region=region)
     from ..metering.grid import grid
     from .early import check_inputs
@@ -97,7 +102,7 @@ def run(
     from .seen import seen_in_training
     from .sources import labelled_rows
 
-    classifier = load_classifier(folder, device=device, precision=precision, execution=execution)
+    classifier = load_classifier(folder, device=device, precision=precision, execution=execution, running=running)
     request = effective_budgets(classifier, budget=budget, max_budget=max_budget)
     rows = labelled_rows(
         data,
@@ -116,7 +121,9 @@ def run(
     if agreement and classifier.precision.name != "float32":
         from ..agreement import agreement as compare
 
-        plain = load_classifier(folder, device=device, precision="float32", execution=execution_of(execution))
+        plain = load_classifier(
+            folder, device=device, precision="float32", execution=execution_of(execution), running=running
+        )
         compared = compare(classifier, plain, rows.dataset, **request, progress=True)
     seen = seen_in_training(folder, data, split=split)
     figures = measured.figures | {"agreement": compared, "data": rows.source, "seen_in_training": seen}
