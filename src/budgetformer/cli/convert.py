@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -232,7 +233,7 @@ def _report(result: Conversion) -> None:
     if result.classifier:
         print(f"labels: {', '.join(config.id2label[i] for i in range(config.num_labels))}")
     for note in result.notes:
-        print(f"note: {note}")
+        print(f"note: {note}", file=sys.stderr)
     if result.rows:
         print(
             f"heads: ranked on {result.rows} rows; every layer keeps {result.heads_kept} of "

@@ -155,10 +155,7 @@ def _ranked(
 
 
 def _notes(source: Source, unread: dict[str, Tensor]) -> list[str]:
-    notes = []
-    if source.other_heads:
-        more = ", …" if len(source.other_heads) > 3 else ""
-        notes.append(f"left out, of another head: {', '.join(source.other_heads[:3])}{more}")
+    notes = source.notes
     if unread:
         notes.append(f"not read here, kept for the way back: {', '.join(sorted(unread)[:3])}")
     if not source.classifier:
