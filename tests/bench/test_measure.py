@@ -91,6 +91,20 @@ def test_labels_are_held_against_the_reference_at_the_same_heads(result: BenchRe
     assert by_name["dense BERT, transformers, batch 8"].labels_equal is None
 
 
+def test_memory_of_a_device_is_none_on_a_cpu_and_has_a_column_elsewhere(result: BenchResult) -> None:
+    assert {row.device_memory for row in result.rows} == {None}
+    assert "device MiB" not in bench_table(result).columns
+    table = bench_table(replace(result, rows=[replace(result.rows[0], device_memory=3 * 2**20), *result.rows[1:]]))
+    assert [row[table.columns.index("device MiB")] for row in table.rows] == ["3", *["–"] * (len(result.rows) - 1)]
+
+
+@pytest.mark.gpu
+def test_memory_of_a_device_is_measured(folder: Path) -> None:
+    classifiers = {"float32": Classifier.from_pretrained(folder, device="cuda")}
+    rows = bench(classifiers, TEXTS, BenchSettings(against=("hf",), heads=(1,), rounds=1, latency_texts=0)).rows
+    assert all(row.device_memory is not None and row.device_memory > 0 for row in rows)
+
+
 def test_speed_is_the_ratio_of_paired_rounds_to_the_first_peer(result: BenchResult) -> None:
     peer = next(row for row in result.rows if "pipeline" in row.name)
     assert peer.speed == (1.0, 1.0, 1.0)
