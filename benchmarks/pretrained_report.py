@@ -33,6 +33,7 @@ from budgetformer.reporting.figures.style import (
 )
 from budgetformer.reporting.results import read_rows
 from budgetformer.reporting.tables import NONE, Table
+from pretrained_command import command, precision
 
 NAMES = {
     "dense": "all heads, fine-tuned",
@@ -68,9 +69,13 @@ def chosen(rows: Sequence[Row], data: str) -> list[Row]:
     Only rows with the settings of the last one: a comparison with more training rows or epochs is another one.
     """
     found = [row for row in rows if row.get("experiment") == "pretrained" and row["data"] == data]
-    alike = [row for row in found if all(row.get(name) == found[-1].get(name) for name in SETTINGS)]
+    alike = [row for row in found if _settings(row) == _settings(found[-1])]
     last = {(row["variant"], row["heads_asked"], row["seed"]): row for row in alike}
     return [last[key] for key in sorted(last, key=lambda key: (list(NAMES).index(key[0]), key[1] or 0, key[2]))]
+
+
+def _settings(row: Row) -> list[Any]:
+    return [precision(row) if name == "training_precision" else row.get(name) for name in SETTINGS]
 
 
 def merged(rows: Sequence[Row]) -> list[Row]:
@@ -128,8 +133,15 @@ def caption(rows: Sequence[Row]) -> str:
         f"{one['data']}: {one['encoder']['name']}, {one['train_rows']:,} of {one['train_rows_there']:,} training rows, "
         f"{tests}, texts of at most {one['max_length']} tokens. {one['epochs']:g} epochs in all for dense and "
         f"BudgetFormer{_static(rows)}; {one['dense_epochs']:.3g} of these with all heads for {shared}; "
+        f"{_asked(one)}; trained in {precision(one)}; "
         f"{'one seed' if seeds == 1 else f'mean of {seeds} seeds'}. ± is one standard error of the paired difference."
     )
+
+
+def _asked(row: Row) -> str:
+    """The options of the warm start that were not left as they are."""
+    asked = ", ".join(f"{name} {value}" for name, value in row["warm_start_asked"].items())
+    return f"warm start with {asked}" if asked else "warm start as by default"
 
 
 def _static(rows: Sequence[Row]) -> str:
@@ -212,6 +224,7 @@ def main() -> None:
         if data not in there:
             parser.error(f"{given.rows} has no rows of {data}; it has {', '.join(there)}")
         parts.append(f"## {data}\n\n{table(rows, data).to_markdown()}\n")
+        parts.append(f"Made by\n\n```\n{command(chosen(rows, data))}\n```\n")
         if given.images is not None:
             given.images.mkdir(parents=True, exist_ok=True)
             file = given.images / f"pretrained-{data}.png"

@@ -27,7 +27,20 @@ def rows() -> datasets.Dataset:
 def test_a_model_agrees_with_itself_completely(folder: Path, rows: datasets.Dataset) -> None:
     one, other = (Classifier.from_pretrained(folder, device="cpu") for _ in range(2))
     found = agreement(one, other, rows)
-    assert found == {"labels": 1.0, "heads": 1.0, "head_sets": 1.0, "score_difference": 0.0}
+    same = {"labels": 1.0, "heads": 1.0, "head_sets": 1.0, "score_difference": 0.0}
+    assert found == same | {"accuracy_float32": None}
+
+
+def test_the_accuracy_in_float32_is_that_of_the_rows_with_a_label(folder: Path, rows: datasets.Dataset) -> None:
+    exact, other = (Classifier.from_pretrained(folder, device="cpu", precision=p) for p in ("float32", "bf16"))
+    places = {name: i for i, name in enumerate(exact.labels)}
+    labels = [places[answer.label] for answer in exact(rows["text"])]
+    labels[:20] = [(label + 1) % 3 for label in labels[:20]]
+    labels[10:30] = [-100] * 20
+    labelled = rows.add_column("label", labels)
+    assert agreement(other, exact, labelled)["accuracy_float32"] == 0.5
+    unlabelled = rows.add_column("label", [-100] * 40)
+    assert agreement(other, exact, unlabelled)["accuracy_float32"] is None
 
 
 @pytest.mark.parametrize("precision", ["bf16", "int8"])

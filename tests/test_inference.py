@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoTokenizer
 
 from budgetformer import Classifier, Pair, Prediction, inference
 from budgetformer.baselines import random_policy
 from budgetformer.data.encoding import Encoded
-from budgetformer.metering.macs import executed_macs
+from budgetformer.metering.macs import dense_macs, executed_macs
 
 from .conftest import WORDS, sentences
 from .model_folders import NAMES, make_folder, make_tokenizer
@@ -37,10 +40,12 @@ def pairs(tmp_path_factory: pytest.TempPathFactory) -> Classifier:
     return Classifier.from_pretrained(make_folder(tmp_path_factory.mktemp("pair"), segments=True), device="cpu")
 
 
-def same(a: list[Prediction], b: list[Prediction]) -> None:
+def same(a: list[Prediction], b: list[Prediction], *, macs: bool = True) -> None:
+    """``macs`` depend on the batch where padding is computed."""
     assert len(a) == len(b)
     for one, other in zip(a, b, strict=True):
-        assert (one.label, one.heads, one.macs, one.tokens) == (other.label, other.heads, other.macs, other.tokens)
+        assert (one.label, one.heads, one.tokens) == (other.label, other.heads, other.tokens)
+        assert one.macs == other.macs or not macs
         assert (one.truncated, one.reason) == (other.truncated, other.reason)
         assert list(one.scores.values()) == pytest.approx(list(other.scores.values()), abs=1e-5)
 
@@ -64,10 +69,10 @@ def test_the_answer_is_the_same_alone_in_any_batch_and_in_any_order(
             window=window,
         )
         alone = alone or [clf(text) for text in texts]
-        same(clf(texts), alone)
+        same(clf(texts), alone, macs=execution == "packed")
         shuffled = clf([texts[i] for i in order])
-        same([shuffled[order.index(i)] for i in range(len(texts))], alone)
-        same(clf([t for t in texts for _ in range(2)])[::2], alone)
+        same([shuffled[order.index(i)] for i in range(len(texts))], alone, macs=execution == "packed")
+        same(clf([t for t in texts for _ in range(2)])[::2], alone, macs=execution == "packed")
     assert len({tuple(p.heads) for p in alone}) > 1
 
 
@@ -83,6 +88,25 @@ def test_a_prediction_holds_scores_heads_and_cost(classifier: Classifier) -> Non
         assert answer.macs == executed_macs(classifier.config, [answer.tokens], [answer.heads])[0]
     assert [a.truncated for a in answers] == [False] * 25 + [True]
     assert answers[-1].tokens == 32
+
+
+@pytest.mark.parametrize("execution", ["packed", "reference"])
+@pytest.mark.parametrize("changes", [{}, {"pooling": "first"}, {"budgeted": False}], ids=str)
+def test_the_multiply_adds_of_all_answers_are_those_that_torch_counts(
+    tmp_path: Path, execution: str, changes: dict[str, Any]
+) -> None:
+    """Batches of different lengths: the reference computes their padding, and its answers say so."""
+    folder = make_folder(tmp_path / "m", **changes)
+    clf = Classifier.from_pretrained(folder, device="cpu", execution=execution, workers=1, batch_tokens=60)
+    texts = ["good " * n for n in (1, 3, 20, 28, 2, 15, 40)]
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        answers = clf(texts)
+    assert sum(a.macs for a in answers) == pytest.approx(counter.get_total_flops() / 2, rel=0.01)
+    dense = clf.dense_macs(answers)
+    if execution == "reference":
+        assert dense == [a.macs for a in answers]
+    else:
+        assert dense == dense_macs(clf.config, [a.tokens for a in answers]).tolist()
 
 
 def test_a_budget_can_be_asked_for_or_capped(classifier: Classifier) -> None:
@@ -105,8 +129,9 @@ def test_each_input_can_carry_its_own_budget_or_cap(folder: Path) -> None:
     for execution, options in (("packed", {}), ("reference", {"batch_tokens": 64, "window": 5})):
         clf = Classifier.from_pretrained(folder, device="cpu", execution=execution, **options)
         alone = [clf(text, **asks[i % 5]) for i, text in enumerate(TEXTS)]
-        same(clf(TEXTS, budget=budgets, max_budget=caps), alone)
-        same(list(clf.stream(iter(TEXTS), budget=budgets, max_budget=tuple(caps))), alone)
+        packed = execution == "packed"
+        same(clf(TEXTS, budget=budgets, max_budget=caps), alone, macs=packed)
+        same(list(clf.stream(iter(TEXTS), budget=budgets, max_budget=tuple(caps))), alone, macs=packed)
     assert {tuple(p.heads) for p in alone[1::5]} == {(1, 1)}
     assert {tuple(p.heads) for p in alone[3::5]} == {(4, 4)}
 

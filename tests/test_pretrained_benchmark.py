@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import runpy
+import shlex
 import signal
 import subprocess
 import sys
@@ -40,6 +41,28 @@ def script() -> dict[str, Any]:
         return runpy.run_path(str(BENCHMARKS / "pretrained.py"))
     finally:
         sys.path.remove(str(BENCHMARKS))
+
+
+def test_the_command_of_a_table_asks_for_what_its_rows_say(script: dict[str, Any]) -> None:
+    """Of the project's own rows: read again by the benchmark, the command has the settings that stand in them."""
+    sys.path.insert(0, str(BENCHMARKS))
+    try:
+        report = runpy.run_path(str(BENCHMARKS / "pretrained_report.py"))
+    finally:
+        sys.path.remove(str(BENCHMARKS))
+    rows = read_rows(BENCHMARKS.parent / "results" / "pretrained.jsonl")
+    found: list[dict[str, Any]] = report["chosen"](rows, "ag_news")
+    words = shlex.split(report["command"](found).replace("\\\n", " "))
+    given = script["options_of"](script["parser"](None, script["STAGES"]), words[2:])
+    for name in ("data", "train_rows", "max_length", "epochs", "dense_epochs", "share_dense", "curve_rows"):
+        assert getattr(given, name) == found[0][name], name
+    assert given.set == found[0]["warm_start_asked"]
+    assert given.precision == found[0].get("training_precision", "float32")
+    assert sorted(given.heads) == [row["heads_asked"] for row in found if row["variant"] == "fixed"]
+    assert sorted(given.zero_shot) == [row["heads_asked"] for row in found if row["variant"] == "zero-shot"]
+    assert report["_settings"]({"warm_start_asked": {}}) == report["_settings"](
+        {"warm_start_asked": {}, "training_precision": "float32"}
+    )
 
 
 def test_the_most_important_heads_of_all_layers_with_one_in_each(script: dict[str, Any]) -> None:
@@ -119,6 +142,12 @@ def test_a_stopped_comparison_goes_on_and_writes_every_row_once(tmp_path: Path) 
     assert text.count("| BudgetFormer, own budgets |") == 1
     assert f"{own['accuracy']:.4f}" in text
     assert "(img/pretrained-imdb.png)" in text
+    assert "warm start with s\\_max 0.4; trained in float32" in text
+    made_by = text.split("```")[1].replace("\\\n", " ").split()
+    assert made_by[:2] == ["python", "benchmarks/pretrained.py"]
+    for option in ("--train-rows", "--learning-rate", "--max-length", "--heads", "--zero-shot", "--set"):
+        place, asked = made_by.index(option), [str(word) for word in command]
+        assert made_by[place + 1] == asked[asked.index(option) + 1], option
     assert (images / "pretrained-imdb.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,11 @@ def three_threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
+def threads_of_a_new_thread() -> int:
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(torch.get_num_threads).result()
+
+
 @pytest.mark.parametrize("workers", [1, 2, 3, 7])
 def test_results_come_in_order(workers: int) -> None:
     assert list(side_by_side(lambda x: x * x, range(9), workers=workers)) == [x * x for x in range(9)]
@@ -42,11 +48,38 @@ def test_each_worker_has_its_share_of_the_threads_and_the_number_is_put_back() -
     assert len({name for name, _ in found}) == 3
     assert {threads for _, threads in found} == {1}
     assert torch.get_num_threads() == 3
-    later: list[int] = []
-    thread = threading.Thread(target=lambda: later.append(torch.get_num_threads()))
-    thread.start()
-    thread.join()
-    assert later == [3]
+    assert threads_of_a_new_thread() == 3
+
+
+@pytest.mark.usefixtures("three_threads")
+def test_calls_that_overlap_leave_the_threads_of_everybody_else_alone() -> None:
+    """The second call begins while the first one's workers are at work, in a thread that has not met torch before."""
+    first_at_work, second_at_work, first_done = threading.Barrier(3), threading.Barrier(3), threading.Event()
+
+    def first(piece: int) -> int:
+        first_at_work.wait(timeout=30)
+        second_at_work.wait(timeout=30) if piece == 0 else None
+        return torch.get_num_threads()
+
+    def second(piece: int) -> int:
+        second_at_work.wait(timeout=30)
+        assert first_done.wait(timeout=30)
+        return torch.get_num_threads()
+
+    def call(work: Callable[[int], int], done: threading.Event | None = None) -> tuple[list[int], int]:
+        shares = list(side_by_side(work, range(2), workers=2))
+        if done is not None:
+            done.set()
+        return shares, torch.get_num_threads()
+
+    with ThreadPoolExecutor(2) as pool:
+        one = pool.submit(call, first, first_done)
+        first_at_work.wait(timeout=30)
+        assert threads_of_a_new_thread() == 3
+        other = pool.submit(call, second)
+        assert one.result(timeout=60) == ([1, 1], 3)
+        assert other.result(timeout=60) == ([1, 1], 3)
+    assert torch.get_num_threads() == threads_of_a_new_thread() == 3
 
 
 @pytest.mark.usefixtures("three_threads")

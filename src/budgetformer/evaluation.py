@@ -76,8 +76,8 @@ def evaluate(
         budget, max_budget, policy, rescale_gates: as in ``Classifier``.
         details: gather ``HeadUse``. on_mistake: called for every wrong row, in order.
 
-    Times tokenisation and inference, not loading. ``macs`` are the multiply-adds that were executed per text, so
-    an execution that computes all heads reports all heads. Raises ValueError when no row has a label.
+    Times tokenisation and inference, not loading. ``macs`` are the multiply-adds that were executed per text, and
+    ``macs_dense`` those of the same execution with all heads; one that computes all heads and padding reports both. Raises ValueError when no row has a label.
     """
     labels = np.asarray(dataset.with_format("numpy")["label"], dtype=np.int64)
     scored = np.flatnonzero(labels != IGNORED)
@@ -180,7 +180,7 @@ class _Tally:
             "mean_heads": float(heads_per_layer.mean()) if len(heads_per_layer) else 0.0,
             "heads_per_layer": heads_per_layer.tolist(),
             "macs": self.macs / rows,
-            "macs_dense": float(dense_macs(config, np.array(self.tokens), whole=not path.PACKED).mean()),
+            "macs_dense": float(dense_macs(config, np.array(self.tokens)).mean()) if path.PACKED else self.macs / rows,
             "labels": names,
             "confusion": confusion_matrix(truth, guesses, labels=range(len(names))).tolist(),
             "budget": budget,

@@ -13,7 +13,7 @@ import torch
 from .answers import Pair, Prediction, Request, check_input
 from .configuration import BudgetFormerConfig
 from .data.encoding import Encoded, TextEncoder, collate
-from .metering.macs import executed_macs
+from .metering.macs import dense_macs, executed_macs, padded_macs
 from .model_folder import check_folder, check_vocabulary, load_config, load_tokenizer
 from .modeling import BudgetFormerForSequenceClassification
 from .precision import Precision, apply_precision, check_precision, precision_of
@@ -33,7 +33,8 @@ NO_TOKENS = "the text has no tokens; the answer is the model's answer to an empt
 class Classifier:
     """A trained model folder, ready to classify.
 
-    The answer to a text does not depend on the batch it comes in. Inputs are read in windows, sorted by length,
+    The answer to a text does not depend on the batch it comes in (but for ``macs`` of the reference execution, which
+    computes padding up to the longest text of a batch). Inputs are read in windows, sorted by length,
     batched by tokens, and answered in their own order.
 
     Example:
@@ -193,6 +194,15 @@ class Classifier:
         if batch:
             yield batch
 
+    def dense_macs(self, predictions: Sequence[Prediction]) -> list[int]:
+        """Multiply-adds of the same inputs with all heads, executed in the same way: what ``macs`` is compared with.
+
+        An execution that computes all heads and padding gives what it spent.
+        """
+        if not self.model.execution_path.PACKED:
+            return [p.macs for p in predictions]
+        return dense_macs(self.config, [p.tokens for p in predictions]).tolist()
+
     @torch.inference_mode()
     def answer(self, part: Encoded, asked: Request, *, rows: Sequence[int] | None = None) -> list[Prediction]:
         """Answers to encoded inputs, all in one batch, in their order.
@@ -209,16 +219,16 @@ class Classifier:
             raise ValueError("the model's scores are not numbers: its weights are damaged or too large")
         scores_BC = scores_BC / scores_BC.sum(axis=-1, keepdims=True)
         lengths = [len(ids) for ids in part.input_ids]
-        all_BL = np.tile(np.array(self.config.heads_per_layer, dtype=int), (len(lengths), 1))
         if output.heads is None:
-            heads_BL = all_BL
+            heads_BL = np.tile(np.array(self.config.heads_per_layer, dtype=int), (len(lengths), 1))
             budgets_BL: np.ndarray | None = None
         else:
             heads_BL = output.heads.cpu().numpy()
             budgets_BL = output.budgets.float().cpu().numpy()
-        skips = self.model.execution_path.PACKED
-        computed_BL = heads_BL if skips else all_BL
-        macs_B = executed_macs(self.config, np.array(lengths), computed_BL, whole=not skips)
+        if self.model.execution_path.PACKED:
+            macs_B = executed_macs(self.config, lengths, heads_BL)
+        else:
+            macs_B = padded_macs(self.config, lengths, tensors["input_ids"].shape[1])
         labels = self.labels
         answers = []
         for i, row in enumerate(scores_BC):

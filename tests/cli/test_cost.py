@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ..model_folders import make_folder
 from .commands import Here
 
 
@@ -72,6 +73,12 @@ def test_options_that_cannot_work_are_refused(here: Here, options: list[str], wo
 
 def test_a_length_beyond_the_models_limit_is_refused(here: Here, model: Path) -> None:
     assert "at most 32" in here.mistake("cost", "--model", model, "--length", "33", "--rows", "5")
+
+
+def test_the_limit_is_where_texts_are_cut_however_many_positions_there_are(here: Here, tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "model", max_position_embeddings=128, model_max_length=24)
+    assert "at most 24" in here.mistake("cost", "--model", folder, "--length", "25", "--rows", "5")
+    assert cost(here, tmp_path, "--model", folder, "--length", "24", "--rows", "5")
 
 
 def test_the_doctor_names_versions_and_what_is_missing(here: Here, monkeypatch: pytest.MonkeyPatch) -> None:

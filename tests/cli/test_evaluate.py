@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from budgetformer import BudgetFormerConfig
 from budgetformer.cli.evaluate import class_rows
 from budgetformer.cli.seen import seen_in_training
+from budgetformer.metering.macs import paper_macs
 
+from ..model_folders import make_folder
 from .commands import TRAINING, Here, read_jsonl, texts, write_csv
 
 FIELDS = {"accuracy", "macro_f1", "rows", "rows_without_label", "truncated", "mean_budget", "mean_heads"}
@@ -44,6 +48,16 @@ def test_the_table_names_both_accountings(here: Here, model: Path, data: Path) -
     assert "executed" in out
     assert "the paper's accounting" in out
     assert "texts per second" in out
+
+
+def test_the_papers_accounting_is_at_the_length_that_texts_are_cut_to(here: Here, data: Path, tmp_path: Path) -> None:
+    """A converted model has more positions than its tokenizer lets through."""
+    folder = make_folder(tmp_path / "model", max_position_embeddings=128, model_max_length=24)
+    found = figures(here, folder, data, "--budget", 0.5)
+    config = BudgetFormerConfig.from_pretrained(folder)
+    assert found["paper_macs_dense"] == paper_macs(config, length=24, rows=1)
+    assert found["paper_macs"] == paper_macs(config, length=24, rows=1, budget=0.5)
+    assert "padded to 24)" in here("evaluate", folder, "--data", data).out
 
 
 def test_a_budget_changes_heads_and_cost(here: Here, model: Path, data: Path) -> None:
@@ -210,9 +224,14 @@ def test_another_format_is_held_against_float32(here: Here, model: Path, data: P
     small = figures(here, model, data, "--precision", "int8")
     assert small["precision"] == "int8"
     assert small["agreement"]["labels"] >= 0.9
-    assert "same heads as float32" in here("evaluate", model, "--data", data, "--precision", "int8").out
-    assert figures(here, model, data, "--precision", "int8", "--no-agreement")["agreement"] is None
-    assert figures(here, model, data)["agreement"] is None
+    plain = figures(here, model, data)
+    assert plain["agreement"] is None
+    assert plain["accuracy_float32"] == plain["accuracy"] == small["accuracy_float32"]
+    out = here("evaluate", model, "--data", data, "--precision", "int8").out
+    assert "same heads as float32" in out
+    assert re.search(rf"accuracy in float32\W+{plain['accuracy']:.4f}", out)
+    alone = figures(here, model, data, "--precision", "int8", "--no-agreement")
+    assert (alone["agreement"], alone["accuracy_float32"]) == (None, None)
 
 
 def test_full_attention_chooses_no_heads_that_could_agree(here: Here, dense_model: Path, data: Path) -> None:

@@ -15,9 +15,11 @@ import transformers
 from safetensors.torch import load_file, save_file
 
 from budgetformer import convert
+from budgetformer.cli import run
 
+from ..conftest import sentences
 from ..data.tokenizers_at_hand import wordpiece
-from .sources import BERT, change_config, random_model, tokenizer_of, write_source
+from .sources import BERT, LABELS, change_config, random_model, tokenizer_of, write_source
 
 WORKS = (
     "What works: encoders and sequence classifiers of BERT, RoBERTa, XLM-RoBERTa, DistilBERT, ELECTRA and ModernBERT"
@@ -266,6 +268,28 @@ def test_folders_of_sentence_transformers(
     config = convert(source, output=tmp_path / "out").config
     assert (config.pooling, config.text_limit) == (wanted, 20)
     assert config.classifier_activation == ("tanh" if wanted == "first" else None)
+
+
+@pytest.mark.parametrize("more", [["Normalize"], ["Dense", "Normalize"]], ids=str)
+def test_a_module_that_is_left_out_is_named(
+    tmp_path: Path, more: list[str], capsys: pytest.CaptureFixture[str], write_csv: Callable[..., Path]
+) -> None:
+    source = write_source(tmp_path / "source", "bert", "Model")
+    names = ["Transformer", "Pooling", *more]
+    modules = [
+        {"type": f"sentence_transformers.models.{name}", "path": f"{i}_{name}" if i else ""}
+        for i, name in enumerate(names)
+    ]
+    (source / "modules.json").write_text(json.dumps(modules), encoding="utf-8")
+    (source / "1_Pooling").mkdir()
+    (source / "1_Pooling" / "config.json").write_text('{"pooling_mode": "mean"}', encoding="utf-8")
+    note = "note: left out, of sentence-transformers: Dense (2_Dense); what is classified is read before it"
+    assert run(["convert", str(source), "--output", str(tmp_path / "out")]) == 0
+    assert (note in capsys.readouterr().err.splitlines()) == ("Dense" in more)
+    data = str(write_csv(sentences(12, labels=list(LABELS[:2]))))
+    asked = ["--max-steps", "1", "--batch-size", "4", "--device", "cpu"]
+    assert run(["train", "--from", str(source), "--train", data, "--output", str(tmp_path / "trained"), *asked]) == 0
+    assert (note in capsys.readouterr().err.splitlines()) == ("Dense" in more)
 
 
 def test_the_card_names_model_and_licence(copy: Path, tmp_path: Path) -> None:

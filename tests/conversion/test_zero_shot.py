@@ -124,6 +124,27 @@ def test_the_folder_keeps_the_best_heads_of_every_layer(source: Path, tmp_path: 
     assert result.heads_kept == 2
 
 
+@pytest.mark.gpu
+def test_the_heads_are_ranked_on_the_device_that_was_asked_for(
+    source: Path, tmp_path: Path, write_csv: WriteCsv
+) -> None:
+    data = write_csv(sentences(12, labels=list(LABELS)))
+    torch.cuda.reset_peak_memory_stats()
+    found = {
+        device: convert(source, output=tmp_path / device, zero_shot=str(data), device=device).importance
+        for device in ("cpu", "cuda")
+    }
+    assert torch.cuda.max_memory_allocated() > 0
+    torch.testing.assert_close(found["cuda"], found["cpu"], rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("device", ["nonsense", "cuda:99"])
+def test_a_device_that_is_not_there_is_refused_before_anything_is_read(tmp_path: Path, device: str) -> None:
+    with pytest.raises(ValueError, match="device"):
+        convert(tmp_path / "nowhere", output=tmp_path / "out", device=device)
+    assert not (tmp_path / "out").exists()
+
+
 def test_pairs_are_ranked_as_pairs(source: Path, tmp_path: Path, write_csv: WriteCsv) -> None:
     rows = [(a, b, label) for (a, label), (b, _) in zip(*[sentences(9, labels=list(LABELS))] * 2, strict=True)]
     data = write_csv(rows, header=("premise", "hypothesis", "gold"))

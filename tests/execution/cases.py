@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -13,25 +11,9 @@ from torch import Tensor
 
 from budgetformer.execution import HeadWeights, TokenLayout, cuda, reference
 
+from .scratch import TOLERANCE as TOLERANCE
+from .scratch import dirty_memory
 from .test_packed import choose, make_weights
-
-TOLERANCE = {torch.bfloat16: 0.025, torch.float16: 0.004}
-"""Largest error, as a share of the largest value of the float32 result from the same weights and inputs."""
-
-
-@contextmanager
-def dirty_memory(device: torch.device) -> Iterator[None]:
-    """Fresh memory is full of NaN: what is read before it is written shows in the result."""
-    if device.type == "cuda":
-        scratch = torch.full((2**28,), math.nan, device=device)
-        del scratch  # back to torch's allocator, which hands it out again as it is
-        yield
-    else:
-        torch.use_deterministic_algorithms(True)  # on a CPU this fills what torch.empty returns
-        try:
-            yield
-        finally:
-            torch.use_deterministic_algorithms(False)
 
 
 def move(weights: HeadWeights, **to: Any) -> HeadWeights:

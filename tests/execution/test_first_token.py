@@ -15,6 +15,7 @@ from budgetformer import BudgetedSelfAttention
 from budgetformer.execution import TokenLayout, attend_first, packed
 from budgetformer.metering.macs import executed_macs
 
+from .scratch import dirty_memory
 from .test_choice import make_batch, make_model
 from .test_packed import choose, make_weights
 
@@ -31,7 +32,7 @@ def test_it_is_the_first_row_of_the_whole(data: st.DataObject) -> None:
     weights = make_weights(width=heads * size, heads=heads, bias=data.draw(st.booleans()))
     layout = TokenLayout(mask, packed=True)
     x = torch.randn(int(mask.sum()), heads * size, generator=torch.Generator().manual_seed(0))
-    with torch.inference_mode():
+    with torch.inference_mode(), dirty_memory():
         whole, _ = packed.attend(x, layout, weights, kept, gates)
         short = attend_first(x, layout, weights, kept, gates)
     real = mask.any(dim=-1)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from budgetformer.execution import HeadWeights, TokenLayout, attend_first, packed, reference
 from budgetformer.execution.int8 import Int8HeadWeights, Int8Linear, quantize_rows, unsupported, whole_product
 
+from .scratch import dirty_memory
 from .test_packed import choose, right_padded
 
 
@@ -82,7 +83,7 @@ def test_attention_differs_from_floats_of_the_same_weights_by_the_rounding_of_ac
     mask = right_padded(lengths)
     x = torch.randn(*mask.shape, 64, generator=torch.Generator().manual_seed(1))
     layout = TokenLayout(mask, packed=True)
-    with torch.inference_mode():
+    with torch.inference_mode(), dirty_memory():
         ours, _ = packed.attend(layout.pack(x), layout, small, kept, gates)
         exact, _ = packed.attend(layout.pack(x), layout, floats, kept, gates)
     assert ours.dtype == torch.float32
@@ -126,7 +127,7 @@ def test_every_input_gets_what_the_plain_rule_gives_it_alone(data: st.DataObject
     kept, gates = choose(counts, heads, seed=data.draw(st.integers(0, 99)))
     layout = TokenLayout(right_padded(lengths), packed=True)
     x = torch.randn(sum(lengths), heads * size, generator=torch.Generator().manual_seed(sum(counts)))
-    with torch.inference_mode():
+    with torch.inference_mode(), dirty_memory():
         ours, _ = packed.attend(x, layout, weights, kept, gates)
         firsts = attend_first(x, layout, weights, kept, gates)
     # A value that float noise moves over the edge between two steps changes by a step; of these there are few.
@@ -145,7 +146,7 @@ def test_mixed_budgets_and_an_input_without_tokens() -> None:
     kept, gates = choose([2, 0, 3], 4)
     x = torch.randn(3, 9, 32, generator=torch.Generator().manual_seed(2))
     layout = TokenLayout(mask, packed=True)
-    with torch.inference_mode():
+    with torch.inference_mode(), dirty_memory():
         ours, _ = packed.attend(layout.pack(x), layout, small, kept, gates)
         exact, _ = packed.attend(layout.pack(x), layout, floats, kept, gates)
     assert ours[:9].count_nonzero() == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -14,6 +16,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from budgetformer.execution import HeadWeights, TokenLayout, packed, reference
 from budgetformer.execution.runs import Run
 from budgetformer.execution.weights import take
+
+from .scratch import TOLERANCE, dirty_memory, require_on_cpu
+
+FORMATS = (torch.float32, torch.bfloat16, torch.float16)
 
 
 def make_weights(
@@ -46,17 +52,48 @@ def choose(counts: list[int], heads: int, seed: int = 0) -> tuple[Tensor, Tensor
 
 
 def both(
-    mask: Tensor, weights: HeadWeights, kept: Tensor, gates: Tensor, *, seed: int = 0, need_maps: bool = False
+    mask: Tensor,
+    weights: HeadWeights,
+    kept: Tensor,
+    gates: Tensor,
+    *,
+    seed: int = 0,
+    need_maps: bool = False,
+    rounded: torch.dtype | None = None,
 ) -> tuple[tuple[Tensor, Tensor | None], tuple[Tensor, Tensor | None]]:
-    """(packed, reference) outputs at the real tokens, with the maps; padding is filled with NaN for packed."""
+    """(packed, reference) outputs at the real tokens, with the maps; padding and scratch memory of packed are NaN.
+
+    The inputs have the format of the weights, after they had the format ``rounded``.
+    """
     x = torch.randn(*mask.shape, weights.qkv_weight.shape[1], generator=torch.Generator().manual_seed(seed))
-    x = x.to(weights.qkv_weight.dtype)
+    x = x.to(rounded or x.dtype).to(weights.qkv_weight.dtype)
     layout = TokenLayout(mask, packed=True)
     with torch.inference_mode():
         dirty = torch.where(mask[:, :, None], x, float("nan"))
-        fast, fast_maps = packed.attend(layout.pack(dirty), layout, weights, kept, gates, need_maps=need_maps)
+        tokens = layout.pack(dirty)
+        with dirty_memory():
+            fast, fast_maps = packed.attend(tokens, layout, weights, kept, gates, need_maps=need_maps)
         slow, slow_maps = reference.attend(x, TokenLayout(mask), weights, kept, gates, need_maps=need_maps)
     return (fast, fast_maps), (layout.pack(slow), slow_maps)
+
+
+def check_format(dtype: torch.dtype, mask: Tensor, kept: Tensor, gates: Tensor, *, width: int) -> None:
+    """Packed gives the reference; in half precision within ``TOLERANCE`` of the truth, which is float32 from the same
+    numbers, and at most twice as far from it as the reference in that format, or a rounding step."""
+    require_on_cpu(dtype)
+    weights = make_weights(width=width, heads=kept.shape[1], dtype=dtype)
+    (fast, _), (slow, _) = both(mask, weights, kept, gates)
+    assert fast.dtype == dtype
+    if dtype == torch.float32:
+        torch.testing.assert_close(fast, slow, rtol=0, atol=1e-5)
+        return
+    tensors = ("qkv_weight", "qkv_bias", "output_weight", "output_bias")
+    exact = replace(weights, **{name: getattr(weights, name).float() for name in tensors})
+    _, (truth, _) = both(mask, exact, kept, gates, rounded=dtype)
+    scale = truth.abs().max()
+    error, usual = ((y.float() - truth).abs().max() for y in (fast, slow))
+    assert error <= TOLERANCE[dtype] * scale
+    assert error <= 2 * usual + torch.finfo(dtype).eps * scale
 
 
 @pytest.mark.parametrize("count", range(9))
@@ -66,22 +103,21 @@ def test_every_head_count_gives_the_reference(count: int) -> None:
     torch.testing.assert_close(fast, slow, rtol=0, atol=1e-5)
 
 
+@pytest.mark.parametrize("dtype", FORMATS, ids=str)
 @pytest.mark.parametrize("length", [1, 63, 1000])
-def test_odd_lengths_give_the_reference(length: int) -> None:
+def test_odd_lengths_give_the_reference(length: int, dtype: torch.dtype) -> None:
     kept, gates = choose([3, 1], 4)
-    mask = right_padded([length, max(1, length - 1)])
-    (fast, _), (slow, _) = both(mask, make_weights(width=32, heads=4), kept, gates)
-    torch.testing.assert_close(fast, slow, rtol=0, atol=1e-5)
+    check_format(dtype, right_padded([length, max(1, length - 1)]), kept, gates, width=32)
 
 
+@pytest.mark.parametrize("dtype", FORMATS, ids=str)
 @pytest.mark.parametrize("batch", [1, 2, 17, 64])
-def test_a_batch_of_mixed_budgets_and_lengths_gives_the_reference(batch: int) -> None:
+def test_a_batch_of_mixed_budgets_and_lengths_gives_the_reference(batch: int, dtype: torch.dtype) -> None:
     generator = torch.Generator().manual_seed(batch)
     lengths = torch.randint(1, 40, (batch,), generator=generator).tolist()
     counts = torch.randint(0, 13, (batch,), generator=generator).tolist()
     kept, gates = choose(counts, 12, seed=batch)
-    (fast, _), (slow, _) = both(right_padded(lengths, 40), make_weights(width=48, heads=12), kept, gates)
-    torch.testing.assert_close(fast, slow, rtol=0, atol=1e-5)
+    check_format(dtype, right_padded(lengths, 40), kept, gates, width=48)
 
 
 @settings(max_examples=60, deadline=None)

@@ -11,6 +11,7 @@ from torch.profiler import profile
 
 from budgetformer import BudgetFormerConfig
 from budgetformer.execution import TokenLayout, packed, reference
+from budgetformer.execution.weights import AT_ONCE
 from budgetformer.metering.attention_memory import AllocationMeter, attention_bytes
 
 from ..execution.test_packed import choose, make_weights, right_padded
@@ -31,9 +32,9 @@ def first_heads(count: int) -> tuple[Tensor, Tensor]:
     return kept, kept.float()
 
 
-def allocated(kept: Tensor, gates: Tensor, *, need_maps: bool = False) -> int:
-    layout = TokenLayout(right_padded(LENGTHS), packed=True)
-    x, weights = torch.randn(sum(LENGTHS), WIDTH), make_weights(width=WIDTH, heads=HEADS)
+def allocated(kept: Tensor, gates: Tensor, *, need_maps: bool = False, lengths: list[int] = LENGTHS) -> int:
+    layout = TokenLayout(right_padded(lengths), packed=True)
+    x, weights = torch.randn(sum(lengths), WIDTH), make_weights(width=WIDTH, heads=HEADS)
     with torch.inference_mode(), AllocationMeter() as meter:
         packed.attend(x, layout, weights, kept, gates, need_maps=need_maps)
     assert meter.peak.increase is not None, meter.peak.how
@@ -97,6 +98,17 @@ def test_memory_of_attention_falls_with_the_heads(need_maps: bool) -> None:
 def test_memory_falls_when_every_input_chooses_its_own_heads() -> None:
     few, many = (allocated(*choose([count] * len(LENGTHS), HEADS, seed=1)) for count in (1, HEADS))
     assert few < 0.6 * many
+
+
+def test_half_of_the_heads_lies_between_where_even_one_is_too_large_to_be_taken_with_others() -> None:
+    """In smaller batches the rows of all heads are held at once up to AT_ONCE numbers, so that few heads can take more."""
+    lengths = LENGTHS * 4
+    assert sum(lengths) * WIDTH > AT_ONCE
+    one, some, half, all_heads = (
+        allocated(*choose([count] * len(lengths), HEADS, seed=1), lengths=lengths)
+        for count in (1, 2, HEADS // 2, HEADS)
+    )
+    assert one < some < half < all_heads
 
 
 def test_the_reference_needs_the_same_for_any_number_of_heads() -> None:

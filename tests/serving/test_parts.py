@@ -21,7 +21,7 @@ from budgetformer.serving.logs import JsonFormatter
 from budgetformer.serving.measured import measured
 from budgetformer.serving.problems import Problem
 from budgetformer.serving.schemas import ClassifyRequest, request_model
-from budgetformer.serving.service import Gone, Service
+from budgetformer.serving.service import Gone, Service, describe
 from budgetformer.serving.settings import ServingSettings, usable_cores
 from budgetformer.serving.shedding import Shedder
 from budgetformer.serving.waiting import Job, Waiting
@@ -276,3 +276,10 @@ def test_places_in_the_queue_are_given_back_in_every_case(folder: Path) -> None:
         assert (service.batcher.waiting, len(service.batcher._queue)) == (1, 0)
 
     with_service(folder, work, max_wait_ms=5000, max_queue=4, max_texts=4)
+
+
+def test_the_description_says_where_texts_are_cut_however_many_positions_there_are(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path / "m", max_position_embeddings=128, model_max_length=24)
+    service = Service(ServingSettings(folder=str(folder), device="cpu", threads=1))
+    asyncio.run(service.load())
+    assert describe(service, version="0", training=lambda _: {})["sizes"]["max_tokens"] == 24

@@ -34,8 +34,8 @@ class BenchRow:
     computed. ``speed``: times as fast as the first peer (median and quartiles of the rounds), None without peers.
     ``peak_share``: of the machine's product speed in the same format, the median over the rounds. ``labels_equal``:
     share of the texts with the label that the float32 reference gives when it is asked the same: what the definition
-    says, None without a float32 model that can be asked. ``memory``: peak bytes of the process above the start.
-    Seconds of texts sent alone: ``p50``, ``p95``.
+    says, None without a float32 model that can be asked. ``memory``: peak bytes of the process above the start;
+    ``device_memory``: those that torch allocated on the model's CUDA device, None elsewhere. Seconds of texts sent alone: ``p50``, ``p95``.
     """
 
     name: str
@@ -51,6 +51,7 @@ class BenchRow:
     speed: tuple[float, float, float] | None
     labels_equal: float | None
     memory: int | None
+    device_memory: int | None = None
     p50: float | None = None
     p95: float | None = None
 
@@ -103,7 +104,7 @@ def bench(
             answers[c.name] = c.answer(inputs)
         for number, c in enumerate(candidates):
             tell(f"{MEMORY}: {c.name}", number, len(candidates))
-            memory[c.name] = _peak_memory(c, inputs)
+            memory[c.name] = _peak_memory(c, inputs, first.model.device)
         config = first.config
         peaks = {
             p: peak_job(
@@ -141,7 +142,8 @@ def bench(
             BenchRow(
                 **row,
                 labels_equal=equal,
-                memory=memory[c.name],
+                memory=memory[c.name].resident.increase,
+                device_memory=memory[c.name].device.increase,
                 p50=None if times is None else times.p50,
                 p95=None if times is None else times.p95,
             )
@@ -168,11 +170,11 @@ def _peak(precision: str) -> str:
     return f"products, {precision}"
 
 
-def _peak_memory(candidate: Candidate, inputs: Sequence[str | Pair]) -> int | None:
+def _peak_memory(candidate: Candidate, inputs: Sequence[str | Pair], device: torch.device) -> MemoryMeter:
     _give_back()
-    with MemoryMeter() as meter:
+    with MemoryMeter(device=device) as meter:
         candidate.answer(inputs)
-    return meter.resident.increase
+    return meter
 
 
 def _give_back() -> None:

@@ -39,17 +39,19 @@ def bench_table(result: BenchResult) -> Table:
     ]
     alone = any(row.p50 is not None for row in result.rows)
     columns += ["alone p50 ms", "p95 ms"] if alone else []
+    device = any(row.device_memory is not None for row in result.rows)
+    columns += ["device MiB"] if device else []
     return Table(
         caption=(
             f"{result.texts} texts of {result.tokens:.0f} tokens on average, {result.threads} threads; peak: "
             + ", ".join(f"{name} {2 * macs / 1e9:.0f} GFLOP/s" for name, macs in sorted(result.peaks.items()))
         ),
         columns=columns,
-        rows=[_cells(row, alone) for row in result.rows],
+        rows=[_cells(row, alone, device) for row in result.rows],
     )
 
 
-def _cells(row: BenchRow, alone: bool) -> list[str]:
+def _cells(row: BenchRow, alone: bool, device: bool) -> list[str]:
     low, high = row.quartiles
     cells = [
         row.name,
@@ -60,11 +62,15 @@ def _cells(row: BenchRow, alone: bool) -> list[str]:
         f"{row.macs / 1e6:,.1f}M",
         NONE if row.peak_share is None else f"{row.peak_share:.0%}",
         _labels(row),
-        NONE if row.memory is None else f"{row.memory / 2**20:,.0f}",
+        _mebibytes(row.memory),
     ]
     if alone:
         cells += [NONE if t is None else f"{1000 * t:.1f}" for t in (row.p50, row.p95)]
-    return cells
+    return cells + ([_mebibytes(row.device_memory)] if device else [])
+
+
+def _mebibytes(size: int | None) -> str:
+    return NONE if size is None else f"{size / 2**20:,.0f}"
 
 
 def _short(name: str) -> str:

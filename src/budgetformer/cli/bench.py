@@ -118,12 +118,17 @@ def run(
     quoting: o.Quoting = None,
     delimiter: o.Delimiter = None,
     device: o.Device = "auto",
+    batch_tokens: o.BatchTokens = None,
+    threads: o.Threads = None,
 ) -> None:
     if figure is not None and figure.suffix.lower() not in PICTURES:
         raise ValueError(f"--figure {figure}: a picture is written as {', '.join(PICTURES)}; choose one of these")
     if rows is not None and rows < 1:
         raise ValueError(f"--rows must be at least 1, got {rows}")
     o.require_points(target_accuracy_drop)
+    from .running import Running
+
+    running = Running(batch_tokens=batch_tokens, threads=threads)
     formats = list(dict.fromkeys(precision or ["float32"]))
     if curve:
         of_speed = {"--rounds": rounds, "--batch-size": batch_size, "--against": against}
@@ -174,6 +179,7 @@ def run(
                 rows=rows,
                 device=device,
                 precision=formats[0],
+                running=running,
                 target=target_accuracy_drop,
                 card=card,
                 set_default=set_default,
@@ -197,7 +203,9 @@ def run(
         latency_texts=64 if latency_texts is None else latency_texts,
     )
     wanted = [*formats, *(["float32"] if "dense" in settings.against and "float32" not in formats else [])]
-    classifiers = {p: load_classifier(folder, device=device, precision=p, execution="auto") for p in wanted}
+    classifiers = {
+        p: load_classifier(folder, device=device, precision=p, execution="auto", running=running) for p in wanted
+    }
     texts = texts_of(
         data,
         config=next(iter(classifiers.values())).config,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..data.columns import Columns
     from ..data.files import Reading
     from ..reporting.picture import Picture
+    from .running import Running
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +37,7 @@ class CurveOptions:
     rows: int | None
     device: str
     precision: str
+    running: Running
     target: float | None
     card: bool
     set_default: bool
@@ -77,7 +79,9 @@ def run_curve(options: CurveOptions) -> None:
 
     folder, data = options.folder, options.data
     split = split_of(data, options.split, target=options.target)
-    classifier = load_classifier(folder, device=options.device, precision=options.precision, execution="auto")
+    classifier = load_classifier(
+        folder, device=options.device, precision=options.precision, execution="auto", running=options.running
+    )
     require_budgets(classifier)
     found = labelled_rows(
         data,

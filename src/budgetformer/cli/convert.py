@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -136,6 +137,7 @@ def run(
         given: dict[str, Any] = {"--data-folder": data_folder, "--text-column": text_column}
         given |= {"--pair-column": pair_column, "--label-column": label_column, "--unlabelled": unlabelled}
         given |= {"--format": format, "--no-header": no_header, "--encoding": encoding}
+        given |= {"--device": None if device == "auto" else device}
         o.refuse(given | {"--quoting": quoting, "--delimiter": delimiter}, "without --data")
     if not zero_shot:
         o.refuse({"--budget": budget, "--rows": rows}, "without --zero-shot")
@@ -208,7 +210,7 @@ def run(
         most = RANKING_ROWS if rows is None else rows
         asked = ZeroShot(source=source, budget=budget or ZERO_SHOT_BUDGET, most=most, prune=prune_unused)
     with tqdm(desc="Ranking heads", unit="row", leave=False, disable=quiet or not zero_shot or None) as bar:
-        converted = convert(model, output=output, zero_shot=asked, progress=bar.update)
+        converted = convert(model, output=output, zero_shot=asked, device=device, progress=bar.update)
     if not quiet:
         _report(converted)
 
@@ -232,7 +234,7 @@ def _report(result: Conversion) -> None:
     if result.classifier:
         print(f"labels: {', '.join(config.id2label[i] for i in range(config.num_labels))}")
     for note in result.notes:
-        print(f"note: {note}")
+        print(f"note: {note}", file=sys.stderr)
     if result.rows:
         print(
             f"heads: ranked on {result.rows} rows; every layer keeps {result.heads_kept} of "

@@ -75,8 +75,8 @@ def run(
         check_target(json_file, inputs=[] if model is None else model_files(model))
     quiet_libraries()
     config = _config(preset, model, classes)
-    if model is not None and length > config.max_position_embeddings:
-        limit = config.max_position_embeddings
+    if model is not None and length > config.text_limit:
+        limit = config.text_limit
         raise ValueError(f"--length must be at most {limit}, to which the model in {model} cuts texts, got {length}")
     wanted = ACCOUNTINGS if accounting == "both" else (accounting,)
     results = [row for name in wanted for row in cost_rows(config, name, length=length, rows=rows, budget=budget)]

@@ -58,13 +58,15 @@ def run(
     execution: o.Execution = "auto",
     precision: o.Precision = "float32",
     device: o.Device = "auto",
+    batch_tokens: o.BatchTokens = None,
+    threads: o.Threads = None,
     agreement: Annotated[
         bool,
         typer.Option(
             "--agreement/--no-agreement",
             metavar="",
             rich_help_panel=o.RUNNING,
-            help="With another format than float32: answer once more in float32 and say how much agrees.",
+            help="With another format than float32: answer once more in float32, say its accuracy and how much agrees.",
         ),
     ] = True,
     energy: o.Energy = False,
@@ -73,6 +75,9 @@ def run(
     region: o.Region = None,
 ) -> None:
     o.require_share(budget, max_budget)
+    from .running import Running
+
+    running = Running(batch_tokens=batch_tokens, threads=threads)
     o.require_energy(energy, watts=watts, grid_intensity=grid_intensity, region=region)
     from ..metering.grid import grid
     from .early import check_inputs
@@ -97,7 +102,7 @@ def run(
     from .seen import seen_in_training
     from .sources import labelled_rows
 
-    classifier = load_classifier(folder, device=device, precision=precision, execution=execution)
+    classifier = load_classifier(folder, device=device, precision=precision, execution=execution, running=running)
     request = effective_budgets(classifier, budget=budget, max_budget=max_budget)
     rows = labelled_rows(
         data,
@@ -116,10 +121,14 @@ def run(
     if agreement and classifier.precision.name != "float32":
         from ..agreement import agreement as compare
 
-        exact = load_classifier(folder, device=device, precision="float32", execution=execution_of(execution))
-        compared = compare(classifier, exact, rows.dataset, **request, progress=True)
+        plain = load_classifier(
+            folder, device=device, precision="float32", execution=execution_of(execution), running=running
+        )
+        compared = compare(classifier, plain, rows.dataset, **request, progress=True)
     seen = seen_in_training(folder, data, split=split)
     figures = measured.figures | {"agreement": compared, "data": rows.source, "seen_in_training": seen}
+    exact = classifier.precision.name == "float32"
+    figures["accuracy_float32"] = measured.figures["accuracy"] if exact else (compared or {}).get("accuracy_float32")
     figures |= paper_figures(classifier, measured.figures)
     if meter is not None:
         figures["energy"] = meter.energy.row(figures["rows"])
@@ -147,7 +156,7 @@ def paper_figures(classifier: Classifier, figures: dict[str, Any]) -> dict[str, 
     from ..metering.macs import paper_macs
 
     config = classifier.config
-    length = config.max_position_embeddings
+    length = config.text_limit
     full = paper_macs(config, length=length, rows=1)
     used = paper_macs(config, length=length, rows=1, budget=figures["mean_budget"]) if config.budgeted else full
     return {"paper_macs": used, "paper_macs_dense": full}
@@ -173,13 +182,14 @@ def _report(classifier: Classifier, figures: dict[str, Any]) -> None:
         ("mean budget", f"{figures['mean_budget']:.3f} (share of heads, rounded down for each text and layer)"),
         ("multiply-adds per text, executed", _share(figures["macs"], figures["macs_dense"], "with all heads")),
         (
-            f"the paper's accounting (attention only, padded to {config.max_position_embeddings})",
+            f"the paper's accounting (attention only, padded to {config.text_limit})",
             _share(figures["paper_macs"], figures["paper_macs_dense"], "with full attention"),
         ),
         ("texts per second", f"{figures['texts_per_second']:,.1f} ({figures['execution']}, {figures['precision']})"),
     ]
     if figures["agreement"] is not None:
         same = figures["agreement"]
+        rows.insert(1, ("accuracy in float32", f"{figures['accuracy_float32']:.4f}"))
         rows.append(("same labels as float32", f"{same['labels']:.2%}"))
         heads = f"{same['heads']:.2%} of the choices, {same['head_sets']:.1%} of the sets of a layer"
         rows += [("same heads as float32", heads)] if config.budgeted else []

@@ -12,13 +12,19 @@ from ..inference import Classifier
 from .early import model_files as model_files
 from .libraries import quiet_libraries
 from .outcome import warn
+from .running import Running
 
 
-def load_classifier(folder: Path, *, device: str, precision: str, execution: str) -> Classifier:
+def load_classifier(
+    folder: Path, *, device: str, precision: str, execution: str, running: Running | None = None
+) -> Classifier:
     """A Classifier; ValueError with the folder's name when it cannot be loaded whole."""
     quiet_libraries()
+    options = (running or Running()).take()
     try:
-        classifier = Classifier.from_pretrained(folder, device=device, precision=precision, execution=execution)
+        classifier = Classifier.from_pretrained(
+            folder, device=device, precision=precision, execution=execution, **options
+        )
     except (OSError, SafetensorError, KeyError, TypeError, AttributeError, RuntimeError) as problem:
         raise ValueError(f"model folder {folder} cannot be loaded ({problem}); copy the whole folder anew") from problem
     if classifier.precision.why:

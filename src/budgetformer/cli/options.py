@@ -145,6 +145,18 @@ Execution = Annotated[
         help="How attention is computed: packed skips heads, cuda too (bf16, GPU), reference computes all and masks.",
     ),
 ]
+BatchTokens = Annotated[
+    int | None,
+    typer.Option(
+        "--batch-tokens", metavar="N", rich_help_panel=RUNNING, help="Padded tokens in a batch at most. Default: 4096."
+    ),
+]
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        "--threads", metavar="N", rich_help_panel=RUNNING, help="Of the CPU. Default: all cores, or $OMP_NUM_THREADS."
+    ),
+]
 
 Energy = Annotated[
     bool,

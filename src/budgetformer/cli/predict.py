@@ -98,14 +98,22 @@ def run(
     execution: o.Execution = "auto",
     precision: o.Precision = "float32",
     device: o.Device = "auto",
+    batch_tokens: o.BatchTokens = None,
+    threads: o.Threads = None,
 ) -> None:
     o.require_share(budget, max_budget)
+    from .running import Running
+
+    running = Running(batch_tokens=batch_tokens, threads=threads)
     if engine not in ("here", "ray"):
         raise ValueError(f"--engine must be here or ray, got {engine!r}")
     scale: dict[str, Any] = {"--workers": workers, "--cpus-per-worker": cpus_per_worker}
     scale |= {"--part-records": part_records, "--ray-address": ray_address}
     if engine == "here":
         o.refuse(scale, "without --engine ray")
+    else:
+        o.refuse({"--batch-tokens": batch_tokens}, "with --engine ray")
+        o.refuse({"--threads": threads}, "with --engine ray, where --cpus-per-worker says it")
     to_file = output is not None and str(output) != "-"
     if input is None:
         from ..data.unicode import typed
@@ -164,7 +172,7 @@ def run(
 
     if input is None:
         assert texts is not None
-        classifier = load_classifier(folder, device=device, precision=precision, execution=execution)
+        classifier = load_classifier(folder, device=device, precision=precision, execution=execution, running=running)
         request = effective_budgets(classifier, budget=budget, max_budget=max_budget)
         _answer(classifier, texts, pair, request, as_json=as_json)
         return
@@ -180,7 +188,7 @@ def run(
         resume=resume,
         overwrite=overwrite,
     )
-    classifier = load_classifier(folder, device=device, precision=precision, execution=execution)
+    classifier = load_classifier(folder, device=device, precision=precision, execution=execution, running=running)
     request = effective_budgets(classifier, budget=budget, max_budget=max_budget)
     predict_file(job, classifier, folder=folder, request=request)
 

@@ -7,6 +7,7 @@ from 1, noise is small, and the model of before teaches. docs/pretrained.md says
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -94,6 +95,9 @@ def _run(
 ) -> TrainingResult:
     told = {name: value for name, value in asked.items() if value is not None}
     settings = TrainingSettings(**warm_settings(source, defaults, told))
+    if not settings.quiet and os.environ.get("RANK", "0") == "0":
+        for note in source.notes:
+            print(f"note: {note}", file=sys.stderr)
     unread: dict[str, Tensor] = {}
     start = start_of(source, unread)
     if prune_unused:

@@ -18,6 +18,8 @@ WEIGHTS = ("model.safetensors", "model.safetensors.index.json")
 PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 OTHER_FORMATS = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".pkl")
 VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model")
+READ_MODULES = ("Transformer", "Pooling", "Normalize")
+"""Of sentence-transformers: the first two are taken along, and the third has no weights and turns no vector elsewhere."""
 POOLINGS = {"mean": "mean", "cls": "first"}
 LONGEST = 1_000_000
 """A tokenizer's limit above this means that it has none."""
@@ -27,7 +29,8 @@ LONGEST = 1_000_000
 class Place:
     """A source that was found: its name, the folder within it that holds the encoder, and its ``config.json``.
 
-    ``pooling`` and ``max_length`` are those of sentence-transformers, None elsewhere.
+    ``pooling`` and ``max_length`` are those of sentence-transformers, None elsewhere; ``left_out`` names its modules that
+    have no place in a BudgetFormer, such as a Dense layer behind the pooling.
     """
 
     name: str
@@ -35,6 +38,7 @@ class Place:
     config: dict[str, Any]
     pooling: str | None = None
     max_length: int | None = None
+    left_out: tuple[str, ...] = ()
 
     @property
     def is_folder(self) -> bool:
@@ -150,15 +154,18 @@ def _json(name: str, file: str, folder: str = "") -> Any:
 
 
 def _sentence_transformer(name: str, modules: list[Any]) -> tuple[str, dict[str, Any]]:
-    """The encoder's folder, and pooling and length, of ``modules.json``. Raises ValueError for another pooling."""
-    paths = {str(m.get("type", "")).rsplit(".", 1)[-1]: str(m.get("path", "")) for m in modules if isinstance(m, dict)}
+    """The encoder's folder, and the other fields of its Place. Raises ValueError for another pooling."""
+    named = [m for m in modules if isinstance(m, dict)]
+    kinds = [(str(m.get("type", "")).rsplit(".", 1)[-1], str(m.get("path", ""))) for m in named]
+    paths = dict(kinds)
     if "Transformer" not in paths:
         raise ValueError(f"{name} is a model of sentence-transformers without an encoder (modules.json)")
     folder = paths["Transformer"]
     settings = _json(name, "sentence_bert_config.json", folder) or {}
-    length = settings.get("max_seq_length")
+    others = tuple(f"{kind} ({path})" for kind, path in kinds if kind not in READ_MODULES)
+    found: dict[str, Any] = {"max_length": settings.get("max_seq_length"), "left_out": others}
     if "Pooling" not in paths:
-        return folder, {"max_length": length}
+        return folder, found
     pooling = _json(name, "config.json", paths["Pooling"]) or {}
     modes = {key.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token") for key in pooling}
     modes = {m for m in modes if any(pooling.get(f"pooling_mode_{m}{end}") for end in ("", "_token", "_tokens"))}
@@ -169,4 +176,4 @@ def _sentence_transformer(name: str, modules: list[Any]) -> tuple[str, dict[str,
             f"{name} pools its tokens by {', '.join(sorted(modes)) or 'nothing known'}; "
             f"what works: {', '.join(POOLINGS)}"
         )
-    return folder, {"pooling": POOLINGS[modes.pop()], "max_length": length}
+    return folder, found | {"pooling": POOLINGS[modes.pop()]}

@@ -50,6 +50,18 @@ class Source:
         )
 
     @property
+    def notes(self) -> list[str]:
+        """What of it is not taken along."""
+        notes = []
+        if self.place.left_out:
+            named = ", ".join(self.place.left_out)
+            notes.append(f"left out, of sentence-transformers: {named}; what is classified is read before it")
+        if self.other_heads:
+            more = ", …" if len(self.other_heads) > 3 else ""
+            notes.append(f"left out, of another head: {', '.join(self.other_heads[:3])}{more}")
+        return notes
+
+    @property
     def max_length(self) -> int | None:
         """Tokens that the source cuts its texts to; None when only its positions end."""
         limits = [self.place.max_length, self.tokenizer.model_max_length]

@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 from ..answers import Pair, Prediction
 from ..inference import Classifier
-from ..metering.macs import dense_macs
 from .batcher import Answered, Batcher
 from .engine import Engine
 from .examples import examples
@@ -149,8 +148,7 @@ class Service:
 
     def dense_macs(self, predictions: Sequence[Prediction]) -> list[int]:
         """Multiply-adds of the same inputs with all heads."""
-        model = self.classifier.model
-        return dense_macs(model.config, [p.tokens for p in predictions], whole=not model.execution_path.PACKED).tolist()
+        return self.classifier.dense_macs(predictions)
 
     def _busy(self) -> Problem:
         return Problem(429, BUSY, headers={"Retry-After": str(self.batcher.retry_after())})
@@ -218,7 +216,7 @@ def describe(service: Service, *, version: str, training: Callable[[Path], dict[
             "layers": config.num_hidden_layers,
             "heads": config.num_attention_heads,
             "hidden_size": config.hidden_size,
-            "max_tokens": config.max_position_embeddings,
+            "max_tokens": config.text_limit,
             "parameters": sum(p.numel() for p in classifier.model.parameters()),
         },
         "kept_heads": config.kept_heads,

@@ -1,0 +1,44 @@
+"""How much of the machine a command takes: tokens in a batch, and threads."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from .outcome import warn
+
+MOST_THREADS = 4096
+"""As in ``budgetformer serve``: beyond that a number is a slip."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Running:
+    """``batch_tokens`` of a batch at most, and ``threads`` of torch and the tokenizer; None leaves the defaults.
+
+    ValueError names the option and a value that cannot be.
+    """
+
+    batch_tokens: int | None = None
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.batch_tokens is not None and self.batch_tokens < 1:
+            raise ValueError(f"--batch-tokens must be at least 1, got {self.batch_tokens}")
+        if self.threads is not None and not 1 <= self.threads <= MOST_THREADS:
+            raise ValueError(f"--threads must be between 1 and {MOST_THREADS}, got {self.threads}")
+
+    def take(self) -> dict[str, Any]:
+        """Set the threads of this process, before a model is loaded; returns the arguments of ``Classifier``."""
+        if self.threads is not None:
+            import torch
+
+            from ..serving.settings import usable_cores
+
+            if self.threads > usable_cores():
+                warn(
+                    f"--threads {self.threads} is more than the {usable_cores()} cores here, which is slower than fewer"
+                )
+            torch.set_num_threads(self.threads)
+            os.environ["RAYON_NUM_THREADS"] = str(self.threads)  # of the tokenizer, read at its first use
+        return {} if self.batch_tokens is None else {"batch_tokens": self.batch_tokens}
