@@ -145,7 +145,7 @@ def test_a_stopped_comparison_goes_on_and_writes_every_row_once(tmp_path: Path) 
     assert "warm start with s\\_max 0.4; trained in float32" in text
     made_by = text.split("```")[1].replace("\\\n", " ").split()
     assert made_by[:2] == ["python", "benchmarks/pretrained.py"]
-    for option in ("--train-rows", "--learning-rate", "--max-length", "--heads", "--zero-shot", "--set"):
+    for option in ("--learning-rate", "--max-length", "--heads", "--zero-shot", "--set"):
         place, asked = made_by.index(option), [str(word) for word in command]
         assert made_by[place + 1] == asked[asked.index(option) + 1], option
     assert (images / "pretrained-imdb.png").read_bytes().startswith(b"\x89PNG")

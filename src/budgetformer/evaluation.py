@@ -77,7 +77,8 @@ def evaluate(
         details: gather ``HeadUse``. on_mistake: called for every wrong row, in order.
 
     Times tokenisation and inference, not loading. ``macs`` are the multiply-adds that were executed per text, and
-    ``macs_dense`` those of the same execution with all heads; one that computes all heads and padding reports both. Raises ValueError when no row has a label.
+    ``macs_dense`` those of the same execution with all heads; one that computes all heads and padding reports both.
+    Raises ValueError when no row has a label.
     """
     labels = np.asarray(dataset.with_format("numpy")["label"], dtype=np.int64)
     scored = np.flatnonzero(labels != IGNORED)

@@ -101,7 +101,7 @@ def test_memory_falls_when_every_input_chooses_its_own_heads() -> None:
 
 
 def test_half_of_the_heads_lies_between_where_even_one_is_too_large_to_be_taken_with_others() -> None:
-    """In smaller batches the rows of all heads are held at once up to AT_ONCE numbers, so that few heads can take more."""
+    """In smaller batches the rows of all heads are held at once, up to AT_ONCE numbers: few heads can take more."""
     lengths = LENGTHS * 4
     assert sum(lengths) * WIDTH > AT_ONCE
     one, some, half, all_heads = (

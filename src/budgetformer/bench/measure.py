@@ -35,7 +35,8 @@ class BenchRow:
     ``peak_share``: of the machine's product speed in the same format, the median over the rounds. ``labels_equal``:
     share of the texts with the label that the float32 reference gives when it is asked the same: what the definition
     says, None without a float32 model that can be asked. ``memory``: peak bytes of the process above the start;
-    ``device_memory``: those that torch allocated on the model's CUDA device, None elsewhere. Seconds of texts sent alone: ``p50``, ``p95``.
+    ``device_memory``: those that torch allocated on the model's CUDA device, None elsewhere. Seconds of texts sent
+    alone: ``p50``, ``p95``.
     """
 
     name: str

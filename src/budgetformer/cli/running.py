@@ -36,9 +36,7 @@ class Running:
             from ..serving.settings import usable_cores
 
             if self.threads > usable_cores():
-                warn(
-                    f"--threads {self.threads} is more than the {usable_cores()} cores here, which is slower than fewer"
-                )
+                warn(f"--threads {self.threads} is more than the {usable_cores()} cores here, which makes it slower")
             torch.set_num_threads(self.threads)
             os.environ["RAYON_NUM_THREADS"] = str(self.threads)  # of the tokenizer, read at its first use
         return {} if self.batch_tokens is None else {"batch_tokens": self.batch_tokens}

@@ -19,7 +19,7 @@ PICKLED = ("pytorch_model.bin", "pytorch_model.bin.index.json")
 OTHER_FORMATS = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack", ".pkl")
 VOCABULARIES = ("tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model")
 READ_MODULES = ("Transformer", "Pooling", "Normalize")
-"""Of sentence-transformers: the first two are taken along, and the third has no weights and turns no vector elsewhere."""
+"""Of sentence-transformers: the first two are taken along, and the third has no weights and turns no vector."""
 POOLINGS = {"mean": "mean", "cls": "first"}
 LONGEST = 1_000_000
 """A tokenizer's limit above this means that it has none."""
@@ -29,8 +29,8 @@ LONGEST = 1_000_000
 class Place:
     """A source that was found: its name, the folder within it that holds the encoder, and its ``config.json``.
 
-    ``pooling`` and ``max_length`` are those of sentence-transformers, None elsewhere; ``left_out`` names its modules that
-    have no place in a BudgetFormer, such as a Dense layer behind the pooling.
+    ``pooling`` and ``max_length`` are those of sentence-transformers, None elsewhere; ``left_out`` names its modules
+    that have no place in a BudgetFormer, such as a Dense layer behind the pooling.
     """
 
     name: str
