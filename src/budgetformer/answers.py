@@ -31,7 +31,8 @@ class Prediction:
     ``scores`` has one probability per label and ``score`` that of ``label``. ``heads`` are the heads kept per
     layer, ``budgets`` the learned shares that asked for them (empty with full attention), ``macs`` the multiply-adds
     that this input cost: of its real tokens, and with the reference execution of its padding too. ``truncated`` says
-    that it was cut to the model's limit. ``reason`` is set when the text had no tokens. ``relevance`` (layers × heads) and ``kept`` are there on request.
+    that it was cut to the model's limit. ``reason`` is set when the text had no tokens. ``relevance`` (layers × heads)
+    and ``kept`` are there on request.
     """
 
     label: str
