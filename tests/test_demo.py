@@ -36,7 +36,7 @@ def test_the_next_steps_can_be_typed_where_the_shell_has_no_such_command(
         assert typed[0].startswith("budgetformer predict") == found
         begin = typed[0].partition(" predict ")[0]
         assert all(line.startswith(f"{begin} ") for line in typed)
-        done = subprocess.run(["sh", "-c", f"{begin} --version"], capture_output=True, text=True, timeout=60)
+        done = subprocess.run(["sh", "-c", f"{begin} --version"], capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stderr
 
 
