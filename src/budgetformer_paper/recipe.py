@@ -25,6 +25,7 @@ FREE = (
     "quiet",
     "title",
     "tensorboard",
+    "examples",
 )
 """Settings that the runner fills in, or that do not change what a run learns."""
 

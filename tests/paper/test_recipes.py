@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from budgetformer.metering.carbon import paper_grams
 from budgetformer.metering.macs import paper_macs
+from budgetformer.reporting.results import read_rows
 from budgetformer_paper.printed import DATA
 from budgetformer_paper.recipe import Recipe
 from budgetformer_paper.recipes import (
@@ -120,3 +122,12 @@ def test_at_the_papers_scale_the_rows_are_those_of_the_official_splits() -> None
     part = paper(table2_budgetformer("snli")).data
     assert (part.whole, part.least_train, part.least_test) == (True, 549_367, 9_824)
     assert not SCALES["paper-shape"](table2_budgetformer("snli")).data.whole
+
+
+def test_rows_that_the_project_holds_are_those_of_todays_recipes() -> None:
+    """A new setting that changes nothing must not have every row measured again: name it in ``recipe.FREE``."""
+    file = Path(__file__).parents[2] / "results/reproduction.jsonl"
+    rows = [row for row in read_rows(file) if row["scale"] == "cpu-small"]
+    today = {recipe.label: cpu_small(recipe).row_digest() for recipe in ALL}
+    assert len(rows) > 50
+    assert [row["recipe"] for row in rows if row["digest"] != today[row["recipe"]]] == []
