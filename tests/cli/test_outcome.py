@@ -113,7 +113,7 @@ def test_an_error_of_ours_says_how_to_see_more(here: Here, monkeypatch: pytest.M
 
 
 def test_too_little_memory_is_said_in_these_words(here: Here, tmp_path: Path, data: Path) -> None:
-    endless = ["--preset", "tiny", "--max-length", str(10**12), "--vocab-size", "200", "--max-steps", "1"]
+    endless = ["--preset", "tiny", "--max-length", str(2**31 - 1), "--vocab-size", "200", "--max-steps", "1"]
     outcome = here("train", "--train", data, "--output", tmp_path / "run", *endless)
     assert outcome.code == 1
     assert "there is not enough memory" in outcome.err
