@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import sys
 import time
@@ -114,7 +115,13 @@ def test_an_error_of_ours_says_how_to_see_more(here: Here, monkeypatch: pytest.M
 
 def test_too_little_memory_is_said_in_these_words(here: Here, tmp_path: Path, data: Path) -> None:
     endless = ["--preset", "tiny", "--max-length", str(2**31 - 1), "--vocab-size", "200", "--max-steps", "1"]
-    outcome = here("train", "--train", data, "--output", tmp_path / "run", *endless)
+    pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 8 * 2**30, before[1]))
+    try:
+        outcome = here("train", "--train", data, "--output", tmp_path / "run", *endless)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
     assert outcome.code == 1
     assert "there is not enough memory" in outcome.err
     assert "--max-length" in outcome.err
