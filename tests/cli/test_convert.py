@@ -22,7 +22,7 @@ def test_a_classifier_is_converted_and_used(here: Here, source: Path, tmp_path: 
         "RoBERTa classifier: 3 layers of 4 heads, width 32, at most 48 tokens",
         "labels: refund, praise, Übrig / other",
         "heads: all are kept, so the answers are those of the source",
-        f"Next: budgetformer evaluate {tmp_path / 'out'}",
+        f"budgetformer evaluate {tmp_path / 'out'}",
     ):
         assert said in done.out
     answer = here("predict", tmp_path / "out", "some text")
