@@ -12,9 +12,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from budgetformer import BudgetFormerForSequenceClassification, Classifier
+from budgetformer import BudgetFormerConfig, BudgetFormerForSequenceClassification, Classifier
 from budgetformer.conversion import budget_classifier, convert, to_transformers, train_from
-from budgetformer.conversion.budgeting import BUDGET_BIAS, begin_budgets, start_of
+from budgetformer.conversion.budgeting import BUDGET_BIAS, begin_budgets, start_of, warm_config
 from budgetformer.conversion.importance import head_importance
 from budgetformer.conversion.source import load_source
 from budgetformer.data.bbc_news import load_bbc_news
@@ -103,7 +103,7 @@ def test_an_encoder_is_tuned_with_all_heads_and_then_budgeted(encoder: Path, dat
     assert max(scores[:1]) < -0.9  # all heads are no result
     config = Classifier.from_pretrained(tmp_path / "out", device="cpu").model.config
     assert (config.alpha_base, config.alpha_max) == (pytest.approx(20 / 3), pytest.approx(20 / 3))
-    assert (config.sigma_max, config.s_max_start, config.ceiling_until, config.distillation) == (0.1, 1.0, 0.6, 1.0)
+    assert (config.sigma_max, config.s_max_start, config.ceiling_until, config.distillation) == (0.1, 1.0, 0.4, 1.0)
     assert config.attention_probs_dropout_prob == 0.0
     assert set(config.id2label.values()) == set(LABELS)
 
@@ -150,6 +150,19 @@ def test_settings_that_do_not_fit_are_refused_and_nothing_is_written(
         with pytest.raises(ValueError, match=said):
             train_from(classifier, train=data, output=tmp_path / "out", **(FAST | changes))
         assert not (tmp_path / "out").exists()
+
+
+def test_one_end_of_the_interval_moves_the_other_out_of_its_way() -> None:
+    for told, interval in (
+        ({}, (0.25, 0.35)),
+        ({"s_max": 0.2}, (0.2, 0.2)),
+        ({"s_max": 0.5}, (0.25, 0.5)),
+        ({"s_min": 0.5}, (0.5, 0.5)),
+        ({"s_min": 0.1, "s_max": 0.9}, (0.1, 0.9)),
+    ):
+        fields = warm_config(told, layers=2)
+        assert (fields["s_min"], fields["s_max"]) == interval
+        assert BudgetFormerConfig(**fields).s_max == interval[1]
 
 
 @pytest.mark.slow

@@ -29,11 +29,22 @@ From = Annotated[
     ),
 ]
 SMin = Annotated[
-    float | None, typer.Option("--s-min", metavar="X", rich_help_panel=BUDGET, help="Least mean share of heads wanted.")
+    float | None,
+    typer.Option(
+        "--s-min",
+        metavar="X",
+        rich_help_panel=BUDGET,
+        help="Least mean share of heads wanted. Default: 0.1; from a pretrained model 0.25.",
+    ),
 ]
 SMax = Annotated[
     float | None,
-    typer.Option("--s-max", metavar="X", rich_help_panel=BUDGET, help="Largest mean share of heads wanted."),
+    typer.Option(
+        "--s-max",
+        metavar="X",
+        rich_help_panel=BUDGET,
+        help="Largest mean share of heads wanted. Default: 0.3; from a pretrained model 0.35.",
+    ),
 ]
 SMaxStart = Annotated[
     float | None,
@@ -47,7 +58,8 @@ CeilingUntil = Annotated[
         "--ceiling-until",
         metavar="SHARE",
         rich_help_panel=BUDGET,
-        help="Share of the training (of the budgets) in which --s-max-start comes down. Default: 0.6.",
+        help="Share of the training (of the budgets) in which --s-max-start comes down. Default: 0.6; "
+        "from a pretrained model 0.4.",
     ),
 ]
 BudgetSampling = Annotated[

@@ -40,13 +40,14 @@ GATE_FACTOR = 20.0
 """Learning rate of f and g over that of the encoder."""
 METHOD: dict[str, Any] = {
     "sigma_max": 0.1,
-    "s_min": 0.08,
-    "s_max": 0.3,
+    "s_min": 0.25,
+    "s_max": 0.35,
     "s_max_start": 1.0,
-    "ceiling_until": 0.6,
+    "ceiling_until": 0.4,
     "distillation": 1.0,
 }
-"""Fields of the configuration that a warm start changes; chosen in early trials on SNLI."""
+"""Fields of the configuration that a warm start changes; the interval by the rows of results/pretrained.jsonl, the rest
+in early trials on SNLI (docs/pretrained.md)."""
 ATTENTION_DROPOUT = 0.0
 """In place of the source's, usually 0.1: with it attention takes an unfused kernel on a CPU, about four times slower
 (LOG.md)."""
@@ -146,6 +147,9 @@ def warm_config(told: dict[str, Any], *, layers: int) -> dict[str, Any]:
     if told.get("budgeted", True):
         weight = BUDGET_WEIGHT / max(layers, 1)
         own |= METHOD | {"alpha_base": min(weight, told.get("alpha_max", weight)), "alpha_max": weight}
+        for one, other, farther in (("s_max", "s_min", min), ("s_min", "s_max", max)):  # of one told, the other follows
+            if isinstance(told.get(one), int | float):
+                own[other] = farther(own[other], told[one])
     return own | told
 
 
