@@ -28,7 +28,7 @@ VOCABULARY = 8000
 PRESET = "tiny"
 EPOCHS, BATCH_SIZE, LEARNING_RATE, WORD_DROPOUT = 8, 16, 1e-3, 0.3
 """As many epochs as ten minutes on two cores allow, with more than one to spare. Word dropout was chosen by
-cross-validation on the training articles, ``benchmarks/demo_folds.py``; it tells no other settings apart, see LOG.md."""
+cross-validation on the training articles, ``benchmarks/demo_folds.py``; it tells no others apart, see LOG.md."""
 EXAMPLES = (
     "Shares rose after the bank raised its forecast for the year.",
     "The striker scored twice in the final, and the coach praised the whole team.",
