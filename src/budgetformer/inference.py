@@ -257,7 +257,7 @@ def load_weights(folder: Path, config: BudgetFormerConfig) -> BudgetFormerForSeq
         return BudgetFormerForSequenceClassification.from_pretrained(folder, config=config, local_files_only=True)
     except Exception as problem:  # a damaged file can fail anywhere in the reading
         named = isinstance(problem, ValueError) and str(folder) in str(problem)
-        if named or isinstance(problem, MemoryError):
+        if named or isinstance(problem, MemoryError) or "allocate memory" in str(problem):
             raise
         raise ValueError(f"model folder {folder} cannot be loaded ({problem}); copy the whole folder anew") from problem
 

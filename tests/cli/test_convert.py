@@ -50,7 +50,7 @@ def test_with_data_the_budgets_are_trained_and_the_run_can_be_gone_on_with(
     done = here(*command, "--max-steps", 4, "--eval-steps", 2)
     assert done.code == 0, done.err
     assert "validation rows" in done.out
-    assert "lies above the wanted 0.3: train longer" in done.out
+    assert "lies above the wanted 0.35: train longer" in done.out
     assert "--resume" in here.mistake(*command, "--max-steps", 6)
     assert "going on from" in here(*command, "--max-steps", 6, "--eval-steps", 2, "--resume").err
     measured = here("evaluate", tmp_path / "out", "--data", data)
