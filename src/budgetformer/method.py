@@ -72,13 +72,14 @@ def temperature(progress: float, *, tau_min: float, tau_max: float, gamma: float
     return max(tau_min, tau_max * fall) if floored else tau_min + (tau_max - tau_min) * fall
 
 
-def relevance(scores_BH: Tensor, tau: float) -> Tensor:
-    """``p_b = softmax(z_b / τ)`` in float32; finite for every τ > 0.
+def relevance(scores_BH: Tensor, tau: float, dropped_Bh: Tensor | None = None) -> Tensor:
+    """``p_b = softmax(z_b / τ)`` in float32; finite for every τ > 0. ``dropped_Bh``: scores of heads that only count.
 
     The maximum is subtracted before the division, so a τ near zero gives a hard choice and not NaN.
     """
-    shifted_BH = scores_BH.float() - scores_BH.float().amax(-1, keepdim=True)
-    return torch.softmax(shifted_BH / max(tau, torch.finfo(torch.float32).tiny), dim=-1)
+    scores = (scores_BH if dropped_Bh is None else torch.cat([scores_BH, dropped_Bh], dim=-1)).float()
+    p = torch.softmax((scores - scores.amax(-1, keepdim=True)) / max(tau, torch.finfo(torch.float32).tiny), dim=-1)
+    return p if dropped_Bh is None else p[:, : scores_BH.shape[-1]]
 
 
 def heads_kept(share_B: Tensor, num_heads: int, min_heads: int) -> Tensor:
@@ -188,8 +189,7 @@ def decide(
     if policy is not None:
         keys_B = torch.arange(share_B.shape[0], device=share_B.device) if keys_B is None else keys_B
         share_B, scores_BH = policy(share_B, scores_BH, keys_B)
-    relevance_BH = relevance(scores_BH if dropped_Bh is None else torch.cat([scores_BH, dropped_Bh], dim=-1), tau)
-    relevance_BH, ranks_BH = relevance_BH[:, : scores_BH.shape[-1]], ranks(scores_BH)
+    relevance_BH, ranks_BH = relevance(scores_BH, tau, dropped_Bh), ranks(scores_BH)
     kept_BH = selected(ranks_BH, heads_kept(share_B, num_heads, min_heads))
     if selection == "straight_through":
         gates_BH = straight_through_gates(scores_BH, share_B * (num_heads / scores_BH.shape[-1]), ranks_BH, kept_BH)

@@ -19,6 +19,7 @@ FREE = (
     "output",
     "data_folder",
     "device",
+    "fsdp",
     "seed",
     "resume",
     "overwrite",

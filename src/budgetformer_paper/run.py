@@ -17,6 +17,7 @@ from budgetformer.data.errors import DataError
 from budgetformer.inference import pick_device
 from budgetformer.reporting.results import append_row, environment, read_rows
 from budgetformer.training import Interrupted, TimeOver
+from budgetformer.training.sharding import check_sharding
 
 from .cost import measure_cost
 from .measure import Measured, measure, measure_tfidf, with_seed
@@ -98,6 +99,10 @@ def reproduce(recipes: Iterable[Recipe], *, seeds: int, running: Running) -> Out
     device, recipes = pick_device(running.device), list(recipes)
     for recipe in recipes:
         if recipe.training is not None:
+            if running.fsdp:
+                check_sharding(device, pretrained=recipe.training.start is not None)
+                if recipe.ask.cost:
+                    raise ValueError("fsdp has no effect on cost, whose steps are taken in one process; leave it out")
             running.processes.share(recipe.training.batch_size or 1)
     with running.processes.joined(device):
         return _reproduce(recipes, seeds=seeds, running=running, deadline=deadline)
@@ -163,6 +168,7 @@ def _row(recipe: Recipe, seed: int, figures: dict[str, Any], *, seconds: float, 
         "config": {"data": asdict(recipe.data), "training": recipe.settings(), "ask": asdict(recipe.ask)},
         "printed": asdict(recipe.printed),
         "processes": running.processes.count,
+        "fsdp": running.fsdp,
         **figures,
         "seconds": round(seconds, 1),
         **environment(),

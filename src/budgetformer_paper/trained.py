@@ -53,6 +53,7 @@ def train(recipe: Recipe, drawn: Drawn, folder: Path, running: Running, *, deadl
         overwrite=not resume and there,
         batch_size=processes.share(recipe.training.batch_size),
         device=running.device,
+        fsdp=running.fsdp,
         quiet=running.quiet or not processes.is_first,
         title=recipe.label,
     )

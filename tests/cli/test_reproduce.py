@@ -62,6 +62,8 @@ def test_a_table_from_the_command_to_the_report(here: Here, options: list[object
         (["table2", "--revision", "imdb=a", "--revision", "imdb=b"], "names two commits of imdb, a and b"),
         (["table2", "--data", "snli", "--revision", "imdb=a"], "--revision of imdb has no effect on rows of snli"),
         (["table2", "--revision", "imdb=main", "--data-folder", "x"], "--revision has no effect on a data folder"),
+        (["report", "--fsdp"], "--fsdp has no effect on a report"),
+        (["table2", "--fsdp"], "fsdp shares a model among several processes, and this is one"),
         (["report", "--time-limit", "3"], "--time-limit has no effect on a report"),
         (["table2", "--data", "imbd"], "--data must be one of dbpedia14"),
         (["table2", "--only", "bert"], "--only must be one of transformer"),

@@ -37,6 +37,8 @@ PHONES = [("great phone", "pos"), ("weak battery", "neg"), ("ok", "pos")]
         (["--encoding", "klingon"], "klingon"),
         (["--unlabelled", "keep", "--unlabelled", "n/a"], "'n/a' was to mean none"),
         (["--resume"], "no complete checkpoint"),
+        (["--fsdp"], "fsdp shares a model among several processes, and this is one"),
+        (["--fsdp", "--from", "x"], "--fsdp has no effect with --from"),
     ],
 )
 def test_options_without_effect_or_against_each_other_are_refused(

@@ -21,6 +21,10 @@ PROGRAM = """
 import sys
 from dataclasses import replace
 from pathlib import Path
+from accelerate.state import PartialState
+from accelerate.utils import DistributedType
+import budgetformer.training.runner as runner
+import budgetformer.training.sharding as sharding
 from budgetformer_paper.processes import Processes
 from budgetformer_paper.recipes import experiments
 from budgetformer_paper.run import Running, reproduce
@@ -35,9 +39,18 @@ def recipes():
     rows = {recipe.label: smoke(recipe) for recipe in experiments(["ag_news"])["table2"]}
     return [still(rows["table2/ag_news/" + name]) for name in ("transformer", "budgetformer")]
 
-def go(work, data):
+def build(settings, model, arguments, *rest, built=runner.build_trainer):
+    if settings.fsdp:  # accelerate shards on GPUs only: it is told that these processes are some
+        assert arguments.device.type == "cpu"
+        PartialState._shared_state["distributed_type"] = DistributedType.MULTI_GPU
+    return built(settings, model, arguments, *rest)
+
+sharding.DEVICES = ("cuda", "cpu")
+runner.build_trainer = build
+
+def go(work, data, fsdp=False):
     running = Running(results=Path(work) / "rows.jsonl", work=Path(work) / "work", data_folder=Path(data), device="cpu",
-                      quiet=True, processes=Processes.of_environment())
+                      quiet=True, fsdp=bool(fsdp), processes=Processes.of_environment())
     return reproduce(recipes(), seeds=1, running=running)
 
 if __name__ == "__main__":
@@ -73,6 +86,13 @@ def test_two_processes_give_the_updates_of_one_and_one_row(data_folder: Path, tm
         expected = load_file(other)
         for name, value in load_file(mine).items():
             torch.testing.assert_close(value, expected[name], atol=1e-4, rtol=1e-3, msg=name)
+    shared = launched(2, program, tmp_path / "shared", data_folder, "fsdp")
+    assert shared.returncode == 0, shared.stderr[-3000:]
+    assert [row["fsdp"] for row in read_rows(tmp_path / "shared" / "rows.jsonl")] == [True, True]
+    for mine in weights[1]:
+        expected = load_file(tmp_path / "shared" / mine.relative_to(tmp_path / "two"))
+        for name, value in load_file(mine).items():
+            torch.testing.assert_close(value, expected[name], atol=1e-4, rtol=1e-3, msg=name)
     again = launched(2, program, tmp_path / "two", data_folder)
     assert again.stdout.count("written=0, skipped=2") == 2, again.stderr[-2000:]
 
@@ -98,6 +118,22 @@ def test_a_batch_that_cannot_be_shared_is_refused_before_any_work(
     recipes = [smoke(recipe) for recipe in experiments(["ag_news"])["table2"]]
     with pytest.raises(ValueError, match="16 rows cannot be shared evenly by 3 processes"):
         reproduce(recipes, seeds=1, running=replace(running, processes=Processes(rank=0, count=3)))
+    assert not running.results.exists()
+
+
+def test_what_fsdp_cannot_share_is_refused_before_any_work(running: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    from budgetformer_paper.recipes import experiments
+    from budgetformer_paper.scales import smoke
+
+    table = [smoke(recipe) for recipe in experiments(["ag_news"])["table2"]]
+    with pytest.raises(ValueError, match="this is one: start the command with torchrun"):
+        reproduce(table, seeds=1, running=replace(running, fsdp=True))
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setattr("budgetformer.training.sharding.DEVICES", ("cuda", "cpu"))
+    for experiment, reason in (("minilm", "from random weights only"), ("cost", "no effect on cost")):
+        recipes = [smoke(recipe) for recipe in experiments(["ag_news"])[experiment]]
+        with pytest.raises(ValueError, match=reason):
+            reproduce(recipes, seeds=1, running=replace(running, fsdp=True, device="cpu"))
     assert not running.results.exists()
 
 

@@ -81,6 +81,21 @@ def test_a_run_whose_settings_are_not_known_is_not_gone_on_with(
             train(train=small_csv, output=run, max_steps=6, eval_steps=2, resume=True, **tiny_settings)
 
 
+def test_a_run_of_a_version_with_fewer_settings_is_gone_on_with(
+    run: Path, small_csv: Path, tiny_settings: dict[str, Any]
+) -> None:
+    file = run / "checkpoints" / "run.json"
+    kept = json.loads(file.read_text())
+    del kept["settings"]["fsdp"]
+    file.write_text(json.dumps(kept))
+    again = {"train": small_csv, "output": run, "max_steps": 4, "eval_steps": 2, "resume": True}
+    assert train(**again, **tiny_settings).history[-1]["step"] == 4
+    kept["settings"] |= {"fsdp": True}
+    file.write_text(json.dumps(kept))
+    with pytest.raises(ValueError, match="fsdp was True and is False now"):
+        train(**again, **tiny_settings)
+
+
 def test_other_words_of_the_same_length_are_other_rows(
     run: Path, write_csv: Callable[..., Path], tiny_settings: dict[str, Any]
 ) -> None:

@@ -133,6 +133,15 @@ Precision = Annotated[
         help="Number format. int8: fastest on most CPUs. auto: measures and takes the fastest.",
     ),
 ]
+Fsdp = Annotated[
+    bool,
+    typer.Option(
+        "--fsdp",
+        metavar="",
+        rich_help_panel=RUNNING,
+        help="The GPUs of torchrun share the model (FSDP) instead of each holding it.",
+    ),
+]
 TrainingPrecision = Annotated[
     str, typer.Option("--precision", metavar="float32|bf16", rich_help_panel=RUNNING, help="Number format.")
 ]

@@ -44,7 +44,7 @@ EXAMPLES = (
     "budgetformer reproduce table5 --scale cpu --data ag_news --only 4L-8H --only 4L-12H",
     "budgetformer reproduce table2 --scale cpu-small --time-limit 30",
     "budgetformer reproduce table2 --scale paper",
-    "torchrun --nproc-per-node 4 -m budgetformer reproduce table2 --scale paper",
+    "torchrun --nproc-per-node 4 -m budgetformer reproduce table2 --scale paper --fsdp",
     "budgetformer reproduce report --output runs/reproduction",
 )
 
@@ -113,6 +113,7 @@ def run(
         Path | None, typer.Option("--output", metavar="DIR", help="Of a report: write report.md and report.html there.")
     ] = None,
     device: o.Device = "auto",
+    fsdp: o.Fsdp = False,
     quiet: Annotated[bool, typer.Option("--quiet", metavar="", rich_help_panel=o.RUNNING, help="No progress.")] = False,
 ) -> None:
     if scale is not None and scale not in SCALES:
@@ -125,7 +126,7 @@ def run(
             "--tokenizer": tokenizer,
             "--budgets": budgets,
         }
-        running |= {"--data-folder": data_folder, "--time-limit": time_limit, "--revision": revision}
+        running |= {"--fsdp": fsdp, "--data-folder": data_folder, "--time-limit": time_limit, "--revision": revision}
         o.refuse(running, "on a report, which reads rows")
         _report(results, scale, output)
         return
@@ -162,6 +163,7 @@ def run(
         work=work,
         data_folder=data_folder,
         device=device,
+        fsdp=fsdp,
         keep_budgets=budgets,
         quiet=quiet,
         time_limit=None if time_limit is None else 60 * time_limit,

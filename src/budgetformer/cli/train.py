@@ -143,6 +143,7 @@ def run(
     ] = False,
     precision: o.TrainingPrecision = "float32",
     device: o.Device = "auto",
+    fsdp: o.Fsdp = False,
     logging_steps: Annotated[
         int | None,
         typer.Option("--logging-steps", metavar="N", rich_help_panel=o.RUNNING, help="Updates between log rows."),
@@ -180,6 +181,7 @@ def run(
             {"--preset": preset, "--tokenizer": tokenizer, "--vocab-size": vocab_size},
             "with --from, which brings its own",
         )
+        o.refuse({"--fsdp": fsdp}, "with --from, whose heads are ranked on the way")
     o.require_points(target_accuracy_drop)
     if tokenizer is not None:
         o.refuse({"--vocab-size": vocab_size}, "with --tokenizer, which brings its vocabulary")
@@ -248,6 +250,7 @@ def run(
         "precision": precision,
         "gradient_checkpointing": gradient_checkpointing,
         "device": device,
+        "fsdp": fsdp,
         "logging_steps": logging_steps,
         "eval_steps": eval_steps,
         "resume": resume,

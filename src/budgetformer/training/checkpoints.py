@@ -13,7 +13,8 @@ from transformers.trainer_pt_utils import safe_globals
 
 from ..model_folder import CHECKPOINTS
 
-_NEEDED = ("model.safetensors", "config.json", "optimizer.pt", "scheduler.pt", TRAINER_STATE_NAME)
+_NEEDED = ("model.safetensors", "config.json", "scheduler.pt", TRAINER_STATE_NAME)
+_OPTIMISER, _OPTIMISER_OF_FSDP = ("optimizer.pt",), ("optimizer.bin", "pytorch_model_fsdp.bin")
 
 
 def newest_checkpoint(output: Path, say: Callable[[str], None] | None = None) -> Path | None:
@@ -34,7 +35,8 @@ def newest_checkpoint(output: Path, say: Callable[[str], None] | None = None) ->
 def damage(checkpoint: Path) -> str | None:
     """What makes resuming from this checkpoint impossible; None when it is whole. Nothing in it is executed."""
     states = sorted(checkpoint.glob("rng_state*.pth"))
-    for name in _NEEDED:
+    optimiser = _OPTIMISER_OF_FSDP if (checkpoint / _OPTIMISER_OF_FSDP[0]).exists() else _OPTIMISER
+    for name in (*_NEEDED, *optimiser):
         file = checkpoint / name
         if not file.is_file() or not file.stat().st_size:
             return f"{name} is missing or empty"
@@ -47,7 +49,7 @@ def damage(checkpoint: Path) -> str | None:
         file = checkpoint / "model.safetensors"
         with safe_open(file, "pt"):
             pass
-        for file in (checkpoint / "optimizer.pt", checkpoint / "scheduler.pt", *states):
+        for file in (*(checkpoint / name for name in (*optimiser, "scheduler.pt")), *states):
             with safe_globals():
                 torch.load(file, map_location="cpu", weights_only=True, mmap=True)
     except Exception as problem:  # a damaged file can fail anywhere in the reading

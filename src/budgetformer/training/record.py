@@ -54,11 +54,8 @@ def keep_settings(
     now = json.loads(json.dumps(told))
     if checkpoint is not None:
         before = _before(file)
-        changed = {
-            name: (before["settings"].get(name), value)
-            for name, value in now["settings"].items()
-            if before["settings"].get(name) != value
-        }
+        earlier = TrainingSettings(train="", output="").describe() | before["settings"]  # fewer fields in older runs
+        changed = {name: (earlier[name], value) for name, value in now["settings"].items() if earlier[name] != value}
         if before["processes"] != now["processes"]:
             changed["number of processes"] = (before["processes"], now["processes"])
         other = {k: v for k, v in changed.items() if k not in FREE}

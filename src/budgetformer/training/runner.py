@@ -29,6 +29,7 @@ from .prepare import PreparedData, prepare
 from .record import keep_settings, training_record
 from .schedule import BudgetSchedule, TrainingWatch, budgetformer_in
 from .settings import TrainingSettings, check_examples
+from .sharding import check_sharding, sharding_arguments, whole_model
 from .start import BudgetStart, Start
 from .target import measure_target
 from .trainer import BudgetTrainer, classification_metrics
@@ -85,7 +86,9 @@ def run(settings: TrainingSettings, start: Start | None = None, *, deadline: flo
         checkpoint = check_output(output, resume=settings.resume, overwrite=settings.overwrite, say=say)
     else:
         checkpoint = newest_checkpoint(output) if settings.resume else None
-    pick_device(settings.device)  # like the next line: refused before data are read
+    device = pick_device(settings.device)  # like the next lines: refused before data are read
+    if settings.fsdp:
+        check_sharding(device, pretrained=start is not None)
     if start is None:
         _check_scratch(settings)
     set_seed(settings.seed)
@@ -123,9 +126,9 @@ def run(settings: TrainingSettings, start: Start | None = None, *, deadline: flo
             raise reason(f"stopped; the state is in {kept}. Go on with the same command and --resume")
         pruning = None
         if start is not None and start.finish is not None:
-            finished = budgetformer_in(trainer.model)
-            assert isinstance(finished, BudgetFormerForSequenceClassification)
-            pruning = start.finish(finished, data.train, data.validation)
+            trained = budgetformer_in(trainer.model)
+            assert isinstance(trained, BudgetFormerForSequenceClassification)
+            pruning = start.finish(trained, data.train, data.validation)
         metrics = {k.removeprefix("eval_"): v for k, v in trainer.evaluate().items()}
         result = TrainingResult(
             output=output,
@@ -136,6 +139,7 @@ def run(settings: TrainingSettings, start: Start | None = None, *, deadline: flo
             pruning=pruning,
             seconds=time.perf_counter() - started,
         )
+        finished = whole_model(trainer)
         if trainer.is_world_process_zero():
             source = None if start is None else asdict(start.origin)
             record = training_record(settings, data, trainer, metrics=metrics, seconds=result.seconds, source=source)
@@ -143,12 +147,12 @@ def run(settings: TrainingSettings, start: Start | None = None, *, deadline: flo
             card, picture = model_card(config=config, record=record), None
             if settings.target_accuracy_drop is not None:
                 drop, shown = settings.target_accuracy_drop, not settings.quiet
-                target = measure_target(trainer.model, data, target=drop, progress=shown)
+                target = measure_target(finished, data, target=drop, progress=shown)
                 record |= target.record()
                 card, picture = target.add_to(card)
                 result = replace(result, choice=target.choice)
             write_model_folder(
-                output, model=trainer.model, tokenizer=data.tokenizer, card=card, record=record, picture=picture
+                output, model=finished, tokenizer=data.tokenizer, card=card, record=record, picture=picture
             )
             say(f"model folder written to {output}")
         trainer.accelerator.wait_for_everyone()
@@ -243,6 +247,7 @@ def training_arguments(settings: TrainingSettings, *, rows: int) -> TrainingArgu
         greater_is_better=True,
         dataloader_pin_memory=device != "cpu",
         ddp_find_unused_parameters=False,
+        **(sharding_arguments() if settings.fsdp else {}),
         label_names=["labels"],
         report_to=[],
         disable_tqdm=True,

@@ -11,6 +11,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from ..pretrained import BudgetFormerPreTrainedModel
 from .phases import Phases
+from .sharding import own_part
 
 ADVICE = "Try a lower --learning-rate, --precision float32, or look for broken rows."
 
@@ -123,7 +124,9 @@ def check_update(model: nn.Module, update: int, args: TrainingArguments, *, grad
     """
     statistics = getattr(budgetformer_in(model), "statistics", None)
     broken_loss = None if statistics is None else statistics.not_finite()
-    norms = torch._foreach_norm([p.grad for p in model.parameters() if p.grad is not None]) if gradients else ()
+    norms = (
+        torch._foreach_norm([own_part(p.grad) for p in model.parameters() if p.grad is not None]) if gradients else ()
+    )
     nothing = torch.zeros((), dtype=torch.bool, device=args.device)
     broken = torch.stack(
         [

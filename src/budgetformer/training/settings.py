@@ -53,7 +53,7 @@ class TrainingSettings:
     of the updates), weight_decay, max_grad_norm, patience (evaluations without a better score before stopping),
     class_weights ("balanced" or one per class), label_smoothing, word_dropout (share of the tokens that a training step
     does not see; 0.1 to 0.3 helps where texts are few), seed, precision ("float32" or "bf16" autocast),
-    gradient_checkpointing, device.
+    gradient_checkpointing, device, fsdp (the GPUs of several processes share the model instead of each holding it).
 
     Pretrained (docs/pretrained.md): start (the name of the model that the run begins with, told by who begins it),
     dense_share (share of the updates with all heads, before the budgets), gate_learning_rate (of the nets f and g).
@@ -102,6 +102,7 @@ class TrainingSettings:
     examples: Sequence[str] = ()
     precision: str = "float32"
     gradient_checkpointing: bool = False
+    fsdp: bool = False
     device: str = "auto"
     logging_steps: int | None = None
     eval_steps: int | None = None
