@@ -88,8 +88,8 @@ def test_a_run_of_a_version_with_fewer_settings_is_gone_on_with(
     kept = json.loads(file.read_text())
     del kept["settings"]["fsdp"]
     file.write_text(json.dumps(kept))
-    again = {"train": small_csv, "output": run, "max_steps": 4, "eval_steps": 2, "resume": True}
-    assert train(**again, **tiny_settings).history[-1]["step"] == 4
+    again = {"train": small_csv, "output": run, "max_steps": 6, "eval_steps": 2, "resume": True}
+    assert train(**again, **tiny_settings).history[-1]["step"] == 6
     kept["settings"] |= {"fsdp": True}
     file.write_text(json.dumps(kept))
     with pytest.raises(ValueError, match="fsdp was True and is False now"):
