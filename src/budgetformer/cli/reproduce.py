@@ -94,7 +94,7 @@ def run(
         str | None,
         typer.Option(
             "--tokenizer",
-            metavar="NAME|DIR",
+            metavar="NAME[@COMMIT]|DIR",
             help="At the scales paper and paper-shape, in place of google-bert/bert-base-uncased from the hub.",
         ),
     ] = None,

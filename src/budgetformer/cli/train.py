@@ -57,7 +57,9 @@ def run(
     ] = None,
     tokenizer: Annotated[
         str | None,
-        typer.Option("--tokenizer", metavar="NAME|DIR", rich_help_panel=MODEL, help="Default: learn a vocabulary."),
+        typer.Option(
+            "--tokenizer", metavar="NAME[@COMMIT]|DIR", rich_help_panel=MODEL, help="Default: learn a vocabulary."
+        ),
     ] = None,
     vocab_size: Annotated[
         int | None,

@@ -195,8 +195,10 @@ def _tokenizer(
     settings: TrainingSettings, train: datasets.Dataset, *, pairs: bool, say: Say
 ) -> PreTrainedTokenizerBase:
     if settings.tokenizer is not None:
+        is_folder = Path(settings.tokenizer).exists()
+        name, _, commit = (settings.tokenizer, "", "") if is_folder else settings.tokenizer.partition("@")
         try:
-            tokenizer = AutoTokenizer.from_pretrained(settings.tokenizer)
+            tokenizer = AutoTokenizer.from_pretrained(name, revision=commit or "main")
         except (OSError, ValueError, KeyError) as error:
             said = " ".join(str(error).split())
             raise DataError(f"tokenizer {settings.tokenizer!r} cannot be loaded: {said[:300]}") from error

@@ -17,7 +17,7 @@ from budgetformer.training import TrainingSettings
 from ..printed import DATA, TABLE2_BUDGETFORMER, TABLE2_TRANSFORMER, TABLE3
 from ..recipe import Ask, DataPart, Printed, Recipe
 
-TOKENIZER = "google-bert/bert-base-uncased"
+TOKENIZER = "google-bert/bert-base-uncased@86b5e0934494bd15c9632b12f734a8a67f723594"
 BUDGETS = (0.1, 0.25, 0.5, 0.75, 1.0)
 SHAPES = ((4, 8), (4, 12), (6, 12), (12, 12))
 SHARES = (0.1, 0.25, 0.5, 1.0)
