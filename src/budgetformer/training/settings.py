@@ -46,8 +46,8 @@ class TrainingSettings:
     unlabelled ("keep" or spellings that mean "no label"), data_folder (of the named sets),
     validation_fraction (set aside when no validation file is given).
 
-    Model: preset, tokenizer (a folder or hub name, NAME@COMMIT to pin it; otherwise a vocabulary of vocab_size is trained),
-    max_length (tokens of one text, special ones included), config (further fields of BudgetFormerConfig).
+    Model: preset, tokenizer (a folder or hub name, NAME@COMMIT to pin it; otherwise a vocabulary of vocab_size is
+    trained), max_length (tokens of one text, special ones included), config (further fields of BudgetFormerConfig).
 
     Optimisation: epochs or max_steps, batch_size (per process), gradient_accumulation, learning_rate, warmup (share
     of the updates), weight_decay, max_grad_norm, patience (evaluations without a better score before stopping),
