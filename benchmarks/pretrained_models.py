@@ -113,12 +113,12 @@ def split_options(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, A
 
 def from_encoder(told: Told) -> Start:
     """Begin with the encoder itself."""
-    return start_of(told.source, {})
+    return start_of(told.source)
 
 
 def from_dense(told: Told, folder: Path, *, bias: float | None = None) -> Start:
     """Begin with the dense classifier in ``folder``, in place of the encoder; ``bias`` is that of the first budgets."""
-    plain = start_of(told.source, {})
+    plain = start_of(told.source)
 
     def begin(model: BudgetFormerForSequenceClassification, rows: Any) -> None:
         plain.begin_budgets(model, rows)
@@ -155,7 +155,7 @@ def budgeted_from(told: Told, folder: Path, **changes: Any) -> BudgetFormerForSe
     dense = load_config(folder)
     same = ("id2label", "label2id", "text_columns", "pair_column", "label_column", "model_max_length")
     fields = {name: getattr(dense, name) for name in same}
-    return _filled(start_of(told.source, {}).model(fields | changes), folder).eval()
+    return _filled(start_of(told.source).model(fields | changes), folder).eval()
 
 
 def importance_of(told: Told, folder: Path) -> torch.Tensor:

@@ -17,6 +17,8 @@ CHECKPOINTS, RECORD = "checkpoints", "training.json"
 """What a training run leaves in its folder: on the way, and at the end."""
 CURVE_PICTURE = "budget-curve.png"
 """Beside the model card, which shows it."""
+MOST_EXAMPLES, LONGEST_EXAMPLE = 6, 1000
+"""Of the texts to try that a card names: how many, and characters of one."""
 _RARE = "\U00013000"
 """A character that few vocabularies have: what a tokenizer does with unknown ones must work as well."""
 _MODEL_TYPE = "budgetformer"  # of BudgetFormerConfig, whose import takes seconds

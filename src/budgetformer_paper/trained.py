@@ -7,6 +7,7 @@ import json
 import shutil
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from budgetformer.conversion.source import load_source
 from budgetformer.inference import pick_device
 from budgetformer.metering.carbon import ESTIMATED, EnergyMeter
 from budgetformer.metering.memory import MemoryMeter
-from budgetformer.training import Interrupted, TrainingSettings
+from budgetformer.training import TrainingSettings
 from budgetformer.training import run as run_training
 from budgetformer.training.checkpoints import CHECKPOINTS, newest_checkpoint
 
@@ -57,18 +58,19 @@ def train(recipe: Recipe, drawn: Drawn, folder: Path, running: Running, *, deadl
         quiet=running.quiet or not processes.is_first,
         title=recipe.label,
     )
-    start = start_of(load_source(str(pretrained_folder())), {}) if settings.start else None
+    start = start_of(load_source(str(pretrained_folder()))) if settings.start else None
     before = processes.first(lambda: _spent(folder) if resume else {"seconds": 0.0})
     energy = EnergyMeter(device=_cuda(settings) or "cpu")
     started = time.perf_counter()
     try:
         with MemoryMeter(device=_cuda(settings)) as meter, processes.together(), energy:
             result = run_training(settings, start, deadline=deadline)
-    except Interrupted:
+    except Exception:  # stopped, or refused with what was there untouched
         if processes.is_first and before is not None and (folder / CHECKPOINTS).is_dir():
             seconds = before["seconds"] + time.perf_counter() - started
             spent = {"seconds": seconds, "energy": whole_energy(before, asdict(energy.energy), resumed=resume)}
-            (folder / CHECKPOINTS / SPENT).write_text(json.dumps(spent), encoding="utf-8")
+            with suppress(OSError):  # a full disk is reported as what it is
+                (folder / CHECKPOINTS / SPENT).write_text(json.dumps(spent), encoding="utf-8")
         raise
     notes = {
         "training_seconds": None if before is None else round(before["seconds"] + result.seconds, 2),

@@ -179,6 +179,20 @@ def wait_for_rows(path: Path) -> None:
         time.sleep(0.02)
 
 
+def test_a_run_stopped_before_its_first_answer_leaves_nothing_and_promises_nothing(
+    here: Here, model: Path, tmp_path: Path, weird: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stop(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("budgetformer.cli.prediction_job.answered_rows", stop)
+    before = sorted(tmp_path.iterdir())
+    stopped = here("predict", model, "--input", weird, "--output", tmp_path / "o.csv")
+    assert stopped.code == 130
+    assert "stopped before the first record was answered, so nothing is kept" in stopped.err
+    assert sorted(tmp_path.iterdir()) == before
+
+
 @pytest.mark.parametrize("extension", ["jsonl", "csv"])
 def test_a_stopped_run_goes_on_where_it_was(here: Here, model: Path, tmp_path: Path, extension: str) -> None:
     rows = [{"text": f"{text}\nline, {i}", "n": i} for i, (text, _) in enumerate(texts(10_000))]

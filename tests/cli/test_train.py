@@ -37,6 +37,7 @@ PHONES = [("great phone", "pos"), ("weak battery", "neg"), ("ok", "pos")]
         (["--encoding", "klingon"], "klingon"),
         (["--unlabelled", "keep", "--unlabelled", "n/a"], "'n/a' was to mean none"),
         (["--resume"], "no complete checkpoint"),
+        (["--ceiling-until", "0.5"], "ceiling_until has no effect without s_max_start"),
         (["--fsdp"], "fsdp shares a model among several processes, and this is one"),
         (["--fsdp", "--from", "x"], "--fsdp has no effect with --from"),
     ],

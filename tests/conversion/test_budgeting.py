@@ -79,7 +79,7 @@ def test_a_classifier_keeps_its_accuracy_with_half_of_its_heads(classifier: Path
 
 
 def test_the_budgets_begin_ranked_by_importance(classifier: Path) -> None:
-    model = start_of(load_source(str(classifier)), {}).model({})
+    model = start_of(load_source(str(classifier))).model({})
     rows, labels = [[2, 5, 9, 3], [2, 7, 3], [2, 11, 12, 13, 3]], [0, 1, 2]
     none = (False,) * 3
     importance_LH = head_importance(model, Encoded(input_ids=rows, truncated=none, empty=none), labels)

@@ -233,6 +233,11 @@ def test_the_seconds_of_a_training_are_those_of_all_its_parts(running: Running) 
     noted["seconds"] = 1000
     noted["energy"] |= {"joules": 5e6, "seconds": 1000}
     spent.write_text(json.dumps(noted), encoding="utf-8")
+    told = spent.with_name("run.json")
+    kept = told.read_text()
+    told.write_text(kept.replace('"processes": 1', '"processes": 2'))
+    assert "number of processes was 2" in reproduce([recipe], seeds=1, running=running).failed[0][1]
+    told.write_text(kept)
     reproduce([recipe], seeds=1, running=running)
     (row,) = read_rows(running.results)
     assert row["training_seconds"] > 1000

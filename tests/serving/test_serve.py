@@ -272,6 +272,7 @@ def test_a_port_in_use_is_one_clear_line(server: Running, folder: Path) -> None:
         (("--precision", "int4"), "precision must be one of"),
         (("--device", "tpu"), "device must be"),
         (("--shed-budget", 0), "--shed-budget must lie in (0, 1], got 0.0"),
+        (("--shed-at", 0.3), "--shed-at has no effect without --shed-budget"),
         (("--max-texts", 5000), "--max-texts (5000) must be at most --max-queue (4096)"),
     ],
 )

@@ -226,6 +226,30 @@ def test_patience_stops_early_and_keeps_the_best(
     assert result.metrics["score"] == pytest.approx(max(scores), abs=1e-6)
 
 
+def test_where_the_last_state_is_kept_no_other_is_called_the_best(
+    small_csv: Path, tmp_path: Path, tiny_settings: dict[str, Any]
+) -> None:
+    result = train(train=small_csv, output=tmp_path / "m", max_steps=4, eval_steps=2, keep_best=False, **tiny_settings)
+    assert result.best_update is None
+    assert json.loads((tmp_path / "m" / "training.json").read_text())["best_update"] is None
+
+
+def test_a_set_with_rows_for_validation_takes_no_share_of_the_others(
+    tmp_path: Path, tiny_settings: dict[str, Any]
+) -> None:
+    folder = tmp_path / "snli"
+    folder.mkdir()
+    (folder / "labels.txt").write_text("entailment\nneutral\ncontradiction\n")
+    for split in ("train", "validation", "test"):
+        rows = [{"premise": f"a man runs {i}", "hypothesis": "he is out", "label": i % 3} for i in range(12)]
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    settings = tiny_settings | {"train": "snli", "output": tmp_path / "m", "data_folder": tmp_path, "max_steps": 1}
+    with pytest.raises(ValueError, match="validation_fraction has no effect: snli brings rows for validation"):
+        train(**settings, validation_fraction=0.2)
+    assert not (tmp_path / "m").exists()
+    train(**settings)
+
+
 def test_tensorboard_sees_what_the_heads_do(small_csv: Path, tmp_path: Path, tiny_settings: dict[str, Any]) -> None:
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 

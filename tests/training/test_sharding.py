@@ -77,6 +77,27 @@ def assert_same_weights(one: Path, two: Path, *, atol: float) -> None:
 
 
 @pytest.mark.slow
+def test_bf16_is_that_of_a_model_that_each_process_holds(
+    write_csv: Callable[..., Path], tmp_path: Path, tiny_settings: dict[str, Any]
+) -> None:
+    """With weights, budgets and gradients in float32, as docs/training.md says."""
+    data = str(write_csv(sentences(48, labels=["praise", "refund"])))
+    config = tiny_settings["config"] | {"sigma_max": 0.0}
+    settings = tiny_settings | {"train": data, "max_steps": 3, "config": config, "precision": "bf16"}
+    for name, fsdp in (("held", False), ("shared", True)):
+        launched(tmp_path / "program.py", settings | {"output": str(tmp_path / name), "fsdp": fsdp})
+    launched(tmp_path / "program.py", settings | {"output": str(tmp_path / "exact"), "precision": "float32"})
+    held, shared, exact = (load_file(tmp_path / n / "model.safetensors") for n in ("held", "shared", "exact"))
+    assert all(value.dtype == torch.float32 for value in shared.values())
+
+    def apart(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:
+        return sum(float((one[name] - other[name]).norm() ** 2) for name in one) ** 0.5
+
+    assert apart(held, exact) > 0  # bf16 was really there
+    assert apart(shared, held) < 0.2 * apart(held, exact)
+
+
+@pytest.mark.slow
 def test_a_shared_model_is_trained_as_one_that_each_process_holds_and_goes_on_after_a_stop(
     write_csv: Callable[..., Path], tmp_path: Path, tiny_settings: dict[str, Any]
 ) -> None:

@@ -88,6 +88,8 @@ def predict_file(job: PredictionJob, classifier: Classifier, *, folder: Path, re
                 if written % WINDOW == 0:
                     file.flush()
         except KeyboardInterrupt:
+            if not written:
+                raise Stopped("stopped before the first record was answered, so nothing is kept") from None
             place = "with --resume in place of --overwrite" if job.overwrite else "and --resume"
             raise Stopped(
                 f"stopped after {written:,} records, kept in {target.partial}; go on with the same command {place}"

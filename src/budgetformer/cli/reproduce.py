@@ -36,6 +36,7 @@ EXPERIMENTS = (
 )
 SETS = ("dbpedia14", "ag_news", "imdb", "snli", "yelp_full")
 SCALES = ("smoke", "cpu-small", "cpu", "paper-shape", "paper")
+WORK = Path("runs/reproduction")
 _REVISION = re.compile(r"\w[\w./-]*", re.ASCII)  # a commit, or a branch or tag of the hub
 EXAMPLES = (
     "Examples:",
@@ -89,7 +90,7 @@ def run(
     ] = Path("results/reproduction.jsonl"),
     work: Annotated[
         Path, typer.Option("--work", metavar="DIR", help="Folder of the rows that were drawn and the models.")
-    ] = Path("runs/reproduction"),
+    ] = WORK,
     tokenizer: Annotated[
         str | None,
         typer.Option(
@@ -119,17 +120,16 @@ def run(
     if scale is not None and scale not in SCALES:
         raise ValueError(f"--scale must be one of {', '.join(SCALES)}, got {scale!r}")
     if name == REPORT:
-        running: dict[str, Any] = {
-            "--data": data,
-            "--only": only,
-            "--dry-run": dry_run,
-            "--tokenizer": tokenizer,
-            "--budgets": budgets,
-        }
+        running: dict[str, Any] = {"--data": data, "--only": only, "--dry-run": dry_run, "--tokenizer": tokenizer}
+        running |= {"--budgets": budgets}
+        running |= {"--seeds": seeds != 1, "--work": work != WORK, "--device": device != "auto", "--quiet": quiet}
         running |= {"--fsdp": fsdp, "--data-folder": data_folder, "--time-limit": time_limit, "--revision": revision}
         o.refuse(running, "on a report, which reads rows")
         _report(results, scale, output)
         return
+    o.refuse(
+        {"--output": output}, "on an experiment, which adds rows; for a page of them: reproduce report --output DIR"
+    )
     if name not in EXPERIMENTS:
         raise ValueError(f"{name!r} is no experiment: choose one of {', '.join(EXPERIMENTS)}, or {REPORT}")
     if wrong := [one for one in data or () if one not in SETS]:

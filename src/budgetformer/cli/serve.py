@@ -79,14 +79,19 @@ def run(
         ),
     ] = None,
     shed_at: Annotated[
-        float, typer.Option("--shed-at", metavar="SHARE", rich_help_panel=LOAD, help="Of the queue, from where on.")
-    ] = 0.5,
+        float | None,
+        typer.Option(
+            "--shed-at", metavar="SHARE", rich_help_panel=LOAD, help="Of the queue, from where on. Default: 0.5."
+        ),
+    ] = None,
     leave: Annotated[
         float,
         typer.Option("--leave", metavar="S", rich_help_panel=LOAD, help="After SIGTERM, answer 503 at least so long."),
     ] = 0.0,
 ) -> None:
-    from ..serving.settings import ServingSettings, usable_cores
+    if shed_budget is None:
+        o.refuse({"--shed-at": shed_at}, "without --shed-budget")
+    from ..serving.settings import SHED_AT, ServingSettings, usable_cores
     from .outcome import warn
 
     settings = ServingSettings(
@@ -109,7 +114,7 @@ def run(
         batch_tokens=batch_tokens,
         max_wait_ms=max_wait_ms,
         shed_budget=shed_budget,
-        shed_at=shed_at,
+        shed_at=SHED_AT if shed_at is None else shed_at,
         leave_s=leave,
     )
     if settings.threads_each * workers > usable_cores():

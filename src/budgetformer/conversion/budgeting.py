@@ -16,8 +16,6 @@ from typing import Any
 import datasets
 import torch
 from accelerate.utils import broadcast
-from safetensors.torch import save_file
-from torch import Tensor
 
 from ..data.encoding import Encoded
 from ..modeling import BudgetFormerForSequenceClassification
@@ -26,7 +24,6 @@ from ..training import run as run_training
 from ..training.start import Start
 from .architecture import build, target_fields
 from .converting import RANKING_ROWS
-from .folder import UNREAD
 from .gates import lower_budgets, rank_heads
 from .head_use import drop_unused, windows_of
 from .importance import head_importance
@@ -99,16 +96,12 @@ def _run(
     if not settings.quiet and os.environ.get("RANK", "0") == "0":
         for note in source.notes:
             print(f"note: {note}", file=sys.stderr)
-    unread: dict[str, Tensor] = {}
-    start = start_of(source, unread)
+    start = start_of(source)
     if prune_unused:
         if not settings.config.get("budgeted", True) or settings.config.get("head_choice") == "random":
             raise ValueError("prune_unused needs heads that are chosen by what a text is; leave it out here")
         start = replace(start, finish=drop_unused_heads)
-    result = run_training(settings, start)
-    if unread and os.environ.get("RANK", "0") == "0":
-        save_file({name: tensor.contiguous() for name, tensor in unread.items()}, result.output / UNREAD)
-    return result
+    return run_training(settings, start)
 
 
 def warm_settings(source: Source, defaults: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
@@ -153,14 +146,13 @@ def warm_config(told: dict[str, Any], *, layers: int) -> dict[str, Any]:
     return own | told
 
 
-def start_of(source: Source, unread: dict[str, Tensor]) -> Start:
-    """What a run needs of a source; ``unread`` is filled with the tensors that the new model does not read."""
+def start_of(source: Source) -> Start:
+    """What a run needs of a source."""
     own = source.config.id2label if source.classifier else None
 
     def model(changes: dict[str, Any]) -> BudgetFormerForSequenceClassification:
-        made, left = build(source, changes)
+        made, _ = build(source, changes)
         if isinstance(made, BudgetFormerForSequenceClassification):
-            unread.update(left)
             return made
         classifier = BudgetFormerForSequenceClassification(made.config)
         classifier.budgetformer.load_state_dict(made.state_dict())

@@ -55,7 +55,7 @@ def to_transformers(folder: str | Path, *, output: str | Path | None = None, enc
             state = {key.removeprefix(inner): tensor for key, tensor in state.items() if key.startswith(inner)}
         result = _back(folder, config, family, state, classifier=classifier and not encoder)
     if target is not None:
-        write_folder(target, model=result, tokenizer=load_tokenizer(folder, config), unread={})
+        write_folder(target, model=result, tokenizer=load_tokenizer(folder, config))
     return result
 
 

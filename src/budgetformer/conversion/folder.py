@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from safetensors.torch import save_file
@@ -44,7 +45,7 @@ def write_folder(
     model: PreTrainedModel,
     tokenizer: Any,
     card: str | None = None,
-    unread: dict[str, Tensor],
+    unread: Mapping[str, Tensor] = MappingProxyType({}),
     texts: Mapping[str, str] | None = None,
     copies: Iterable[Path] = (),
 ) -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import datasets
 import numpy as np
-from safetensors.torch import load_file
 
 from ..configuration import IGNORED, BudgetFormerConfig
 from ..data.columns import Columns, resolve_columns
@@ -22,7 +21,7 @@ from ..data.registry import SOURCES, is_named, load_named
 from ..inference import Classifier
 from ..model_folder import CURVE_PICTURE, RECORD, check_folder, read_card, read_record
 from ..reporting.card import pruning_lines
-from .folder import UNREAD, check_output, write_folder
+from .folder import check_output, write_folder
 from .head_use import WINDOW, Pruning, drop_unused
 from .rows import RowSource
 
@@ -93,11 +92,10 @@ def prune_unused(
     texts = {"README.md": _with_pruning(card, pruning)}
     if record is not None:
         texts[RECORD] = json.dumps(record | {"pruning": pruning.describe()}, indent=1, ensure_ascii=False) + "\n"
-    unread = load_file(folder / UNREAD) if (folder / UNREAD).is_file() else {}
     classifier.tokenizer.model_max_length = config.text_limit
     model.to("cpu")
     pictures = [file for file in [folder / CURVE_PICTURE] if file.is_file()]  # the card shows it
-    write_folder(target, model=model, tokenizer=classifier.tokenizer, texts=texts, unread=unread, copies=pictures)
+    write_folder(target, model=model, tokenizer=classifier.tokenizer, texts=texts, copies=pictures)
     sizes = (_weights(folder), _weights(target))
     return PrunedFolder(output=Path(output), config=config, pruning=pruning, bytes=sizes)
 

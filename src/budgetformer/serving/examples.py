@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-MOST, LONGEST = 6, 1000
+from ..model_folder import LONGEST_EXAMPLE, MOST_EXAMPLES
+
 TEXTS = (
     {"text": "Shares rose after the bank raised its forecast for the year."},
     {"text": "The film takes its time, but the last half hour is a joy."},
@@ -23,7 +24,7 @@ def examples(folder: Path, *, takes: str) -> list[dict[str, str]]:
 
     A card names them as cards on the Hugging Face hub do: entries ``text`` (and ``pair``) under ``widget`` in its head.
     """
-    found = [example for example in _of_card(folder) if _fits(example, takes)][:MOST]
+    found = [example for example in _of_card(folder) if _fits(example, takes)][:MOST_EXAMPLES]
     return found or [dict(example) for example in (PAIRS if takes == "pairs" else TEXTS)]
 
 
@@ -42,4 +43,4 @@ def _of_card(folder: Path) -> Iterator[dict[str, str]]:
 
 def _fits(example: dict[str, str], takes: str) -> bool:
     wanted = {"texts": [{"text"}], "pairs": [{"text", "pair"}]}.get(takes, [{"text"}, {"text", "pair"}])
-    return set(example) in wanted and all(0 < len(text) <= LONGEST for text in example.values())
+    return set(example) in wanted and all(0 < len(text) <= LONGEST_EXAMPLE for text in example.values())

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 CPU_LIMIT = Path("/sys/fs/cgroup/cpu.max")
+SHED_AT = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +45,7 @@ class ServingSettings:
     max_wait_ms: float = 2.0
     timeout_s: float = 30.0
     shed_budget: float | None = None
-    shed_at: float = 0.5
+    shed_at: float = SHED_AT
     leave_s: float = 0.0
     api_key: str | None = field(default=None, repr=False)
 

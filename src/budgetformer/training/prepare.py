@@ -24,7 +24,7 @@ from ..data.loading import Texts, load
 from ..data.registry import is_named, load_named
 from ..data.splits import count_repeats, split_validation
 from ..data.vocabulary import train_tokenizer
-from .settings import TrainingSettings
+from .settings import VALIDATION_FRACTION, TrainingSettings
 from .start import Start
 
 Say = Callable[[str], None]
@@ -82,6 +82,10 @@ def prepare(settings: TrainingSettings, say: Say, start: Start | None = None) ->
         train, validation = split.train, split.validation
         say(f"{_rows(len(validation))} set aside for validation (stratified, seed {settings.seed})")
     else:
+        if settings.validation is None and settings.validation_fraction != VALIDATION_FRACTION:
+            raise ValueError(
+                f"validation_fraction has no effect: {settings.train} brings rows for validation; leave it out"
+            )
         named = encode_labels(texts.validation, classes.names, classes.markers, source=texts.sources[1])
         validation = _labelled(named)
         say(f"{len(validation):,} rows for validation" + _skipped(len(named) - len(validation)))

@@ -119,7 +119,7 @@ def training_record(
         "data": data.counts | {"classes": data.class_counts, "fingerprint": data.fingerprint, "files": data.files},
         "parameters": sum(p.numel() for p in trainer.model.parameters()),
         "updates": trainer.state.global_step,
-        "best_update": trainer.state.best_global_step,
+        "best_update": trainer.kept_update,
         "validation": metrics,
         "seconds": round(seconds, 1),
         "history": trainer.state.log_history,

@@ -135,7 +135,7 @@ def run(settings: TrainingSettings, start: Start | None = None, *, deadline: flo
             metrics=metrics,
             validation_rows=len(data.validation),
             history=trainer.state.log_history,
-            best_update=trainer.state.best_global_step,
+            best_update=trainer.kept_update,
             pruning=pruning,
             seconds=time.perf_counter() - started,
         )
@@ -166,6 +166,8 @@ def _check_scratch(settings: TrainingSettings) -> None:
     for name, value in (("dense_share", settings.dense_share), ("distillation", config.distillation)):
         if value:
             raise ValueError(f"{name} ({value}) needs a pretrained model to begin with; see docs/pretrained.md")
+    if "ceiling_until" in settings.config and config.s_max_start is None:
+        raise ValueError("ceiling_until has no effect without s_max_start, from where the ceiling comes down")
     if settings.gate_learning_rate is not None and not config.budgeted:
         raise ValueError("gate_learning_rate has no effect with full attention, which has no nets f and g")
 

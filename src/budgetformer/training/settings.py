@@ -11,6 +11,7 @@ from typing import Any
 from ..configuration import PRESETS
 from ..curve import check_target
 from ..data.files import Reading
+from ..model_folder import LONGEST_EXAMPLE, MOST_EXAMPLES
 
 OPTIMISATION: dict[str, dict[str, Any]] = {
     "tiny": {"learning_rate": 1e-3, "batch_size": 16, "epochs": 8},
@@ -33,7 +34,7 @@ WHOLE = (
 )
 """Settings that are whole numbers."""
 
-MOST_EXAMPLES, LONGEST_EXAMPLE = 6, 1000
+VALIDATION_FRACTION = 0.1
 PRECISIONS = ("float32", "bf16")
 
 
@@ -76,7 +77,7 @@ class TrainingSettings:
     reading: Reading = field(default_factory=Reading)
     unlabelled: str | Sequence[str] | None = None
     data_folder: str | Path | None = None
-    validation_fraction: float = 0.1
+    validation_fraction: float = VALIDATION_FRACTION
     preset: str = "small"
     tokenizer: str | None = None
     vocab_size: int = 30522

@@ -6,6 +6,7 @@ In everything else training stays what it is; the numbers are those of one proce
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -48,6 +49,22 @@ def own_part(value: Tensor) -> Tensor:
     return value.to_local() if isinstance(value, DTensor) else value
 
 
+def keep_float32(trainer: Trainer) -> None:
+    """Leave the choice of formats to autocast (``mixed_precision``), as without FSDP.
+
+    ``accelerate`` would round all weights to bf16 for the forward pass, those of f and g too, and sum gradients in it.
+    """
+    if trainer.is_fsdp_enabled:
+        trainer.accelerator.state.fsdp_plugin.mixed_precision_policy = None
+
+
+def mixed_precision(trainer: Trainer) -> AbstractContextManager[Any]:
+    """Autocast to bf16 where it was asked for and FSDP would leave it out; elsewhere the Trainer sees to it."""
+    if trainer.is_fsdp_enabled and trainer.args.bf16:
+        return torch.autocast(trainer.args.device.type, torch.bfloat16)
+    return nullcontext()
+
+
 def whole_model(trainer: Trainer) -> Any:
     """The trained model with whole tensors, to be measured and written by the first process. All processes must call.
 
@@ -59,4 +76,5 @@ def whole_model(trainer: Trainer) -> Any:
     made = BudgetFormerForSequenceClassification(trainer.model.config)
     if state:
         made.load_state_dict(state)
+        made.to(trainer.args.device)
     return made.eval()

@@ -21,6 +21,7 @@ from ..metering.macs import dense_macs, executed_macs
 from ..metering.scores import scores
 from .order import EpochOrder
 from .phases import Phases
+from .sharding import keep_float32, mixed_precision
 from .word_dropout import WordDropout
 
 VIOLATION = 1.0
@@ -65,6 +66,7 @@ class BudgetTrainer(Trainer):
         self.gate_learning_rate = gate_learning_rate
         self.word_dropout = word_dropout
         self.teacher: nn.Module | None = None
+        keep_float32(self)
 
     def compute_loss(self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """As in ``Trainer``; in training, with the teacher's logits and without the words that are dropped."""
@@ -74,7 +76,8 @@ class BudgetTrainer(Trainer):
                 inputs = {**inputs, "teacher_logits": self.teacher(**known, budget=1.0).logits}
         if self.word_dropout is not None and model.training:
             inputs = {**inputs, "input_ids": self.word_dropout(inputs["input_ids"])}
-        return super().compute_loss(model, inputs, *args, **kwargs)
+        with mixed_precision(self):
+            return super().compute_loss(model, inputs, *args, **kwargs)
 
     def training_step(self, model: nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> torch.Tensor:
         """As in ``Trainer``; the loss is shown to ``TrainingWatch``."""
@@ -117,6 +120,11 @@ class BudgetTrainer(Trainer):
     def warmup_share(self) -> float:
         """Share of the updates in which learning rates rise."""
         return float(self.args.warmup_steps) if self.args.warmup_steps < 1 else 0.0
+
+    @property
+    def kept_update(self) -> int | None:
+        """The update whose state is kept because it was the best; None when the last one is."""
+        return self.state.best_global_step if self.args.load_best_model_at_end else None
 
     def _get_train_sampler(self, train_dataset: Any = None) -> EpochOrder:
         return EpochOrder(

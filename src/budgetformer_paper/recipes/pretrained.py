@@ -32,7 +32,7 @@ LAYERS = STARTS[MINILM]["num_hidden_layers"]
 
 
 def minilm_adaptive(data: str) -> Recipe:
-    """Adaptive budgets in [0.08, 0.3]: the model that the others are compared with."""
+    """Adaptive budgets in the interval of a warm start: the model that the others are compared with."""
     rate = OPTIMISATION["learning_rate"]
     training = TrainingSettings(
         train=data,
