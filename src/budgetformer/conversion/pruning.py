@@ -11,19 +11,17 @@ import datasets
 import numpy as np
 
 from ..configuration import IGNORED, BudgetFormerConfig
-from ..data.columns import Columns, resolve_columns
+from ..data.columns import Columns
 from ..data.encoding import Encoded, TextEncoder
 from ..data.errors import DataError
-from ..data.files import column_names
 from ..data.labels import encode_labels, model_markers
-from ..data.loading import load
-from ..data.registry import SOURCES, is_named, load_named
+from ..data.registry import is_named
 from ..inference import Classifier
 from ..model_folder import CURVE_PICTURE, RECORD, check_folder, read_card, read_record
 from ..reporting.card import pruning_lines
 from .folder import check_output, write_folder
 from .head_use import WINDOW, Pruning, drop_unused
-from .rows import RowSource
+from .rows import RowSource, read_rows
 
 MEASURED_BEFORE = "The figures that this card had until then were measured with those heads."
 """Stays true when a later measurement replaces some of them."""
@@ -73,7 +71,7 @@ def prune_unused(
     source = data if isinstance(data, RowSource) else RowSource(data=str(data))
     classifier = Classifier.from_pretrained(folder, device=device)
     model, config = classifier.model, classifier.config
-    counted = _rows(source, config, need_label=False)
+    counted, _ = read_rows(source, config, need_label=False)
     other = None if held_out is None else _labelled(str(held_out), source, config)
     encoder = classifier.encoder
     pruning = drop_unused(
@@ -100,36 +98,6 @@ def prune_unused(
     return PrunedFolder(output=Path(output), config=config, pruning=pruning, bytes=sizes)
 
 
-def _rows(source: RowSource, config: BudgetFormerConfig, *, need_label: bool) -> datasets.Dataset:
-    """Texts of a file or of a named set's training split; columns as the user or else as the training called them."""
-    if is_named(source.data):
-        named = load_named(source.data, "train", folder=source.data_folder, progress=False)
-        if named is None:
-            raise DataError(f"{source.data} has no train split")
-        rows, columns = named.dataset, named.columns
-    elif Path(source.data).exists():
-        remembered = None
-        if config.text_columns:
-            remembered = Columns(text=tuple(config.text_columns), pair=config.pair_column, label=config.label_column)
-        columns = resolve_columns(
-            column_names(source.data, source.reading),
-            source.columns,
-            remembered,
-            need_label=need_label,
-            path=source.data,
-            header=source.reading.header,
-        )
-        rows = load(source.data, columns, source.reading, progress=False)
-    else:
-        raise DataError(f"{source.data}: there is no such file, nor a data set of that name ({', '.join(SOURCES)})")
-    if config.text_columns and bool(columns.pair) != bool(config.pair_column):
-        takes = "pairs" if config.pair_column else "single texts"
-        raise DataError(f"{source.data}: the model was trained on {takes} and these rows are not; choose other columns")
-    if not len(rows):
-        raise DataError(f"{source.data} has no rows")
-    return rows
-
-
 def _labelled(path: str, source: RowSource, config: BudgetFormerConfig) -> datasets.Dataset:
     """The labelled rows of another file, with labels as the model numbers them."""
     if not Path(path).exists():
@@ -137,9 +105,8 @@ def _labelled(path: str, source: RowSource, config: BudgetFormerConfig) -> datas
     columns = source.columns if not is_named(source.data) else Columns()
     other = RowSource(data=path, columns=columns, reading=source.reading, unlabelled=source.unlabelled)
     names = [config.id2label[i] for i in range(config.num_labels)]
-    marked = encode_labels(
-        _rows(other, config, need_label=True), names, model_markers(names, source.unlabelled), source=path
-    )
+    rows, _ = read_rows(other, config, need_label=True)
+    marked = encode_labels(rows, names, model_markers(names, source.unlabelled), source=path)
     known = np.flatnonzero(np.asarray(marked["label"]) != IGNORED)
     if not len(known):
         raise DataError(f"{path} has no labelled rows, so accuracy cannot be measured on it")

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..configuration import IGNORED
+import datasets
+
+from ..configuration import IGNORED, BudgetFormerConfig
 from ..data.columns import Columns, resolve_columns
 from ..data.encoding import Encoded, TextEncoder
 from ..data.errors import DataError
@@ -37,21 +39,45 @@ class LabelledRows:
     columns: Columns
 
 
-def labelled_rows(source: RowSource, *, names: Sequence[str], encoder: TextEncoder, most: int) -> LabelledRows:
-    """At most ``most`` labelled rows, taken evenly from the whole. Raises DataError for labels that are no classes."""
+def read_rows(
+    source: RowSource, config: BudgetFormerConfig | None = None, *, need_label: bool
+) -> tuple[datasets.Dataset, Columns]:
+    """Texts of a file or of a named set's training split, and its columns.
+
+    Columns are called as the user said or else as in the training of a model with this ``config``, which takes pairs
+    or single texts alone. Raises DataError for what is not there and for no rows.
+    """
     if is_named(source.data):
-        named = load_named(source.data, "train", folder=source.data_folder)
+        named = load_named(source.data, "train", folder=source.data_folder, progress=False)
         if named is None:
             raise DataError(f"{source.data} has no train split")
-        dataset, columns = named.dataset, named.columns
+        rows, columns = named.dataset, named.columns
     elif Path(source.data).exists():
-        found = column_names(source.data, source.reading)
+        remembered = None
+        if config is not None and config.text_columns:
+            remembered = Columns(text=tuple(config.text_columns), pair=config.pair_column, label=config.label_column)
         columns = resolve_columns(
-            found, source.columns, None, need_label=True, path=source.data, header=source.reading.header
+            column_names(source.data, source.reading),
+            source.columns,
+            remembered,
+            need_label=need_label,
+            path=source.data,
+            header=source.reading.header,
         )
-        dataset = load(source.data, columns, source.reading, progress=False)
+        rows = load(source.data, columns, source.reading, progress=False)
     else:
         raise DataError(f"{source.data}: there is no such file, nor a data set of that name ({', '.join(SOURCES)})")
+    if config is not None and config.text_columns and bool(columns.pair) != bool(config.pair_column):
+        takes = "pairs" if config.pair_column else "single texts"
+        raise DataError(f"{source.data}: the model was trained on {takes} and these rows are not; choose other columns")
+    if not len(rows):
+        raise DataError(f"{source.data} has no rows")
+    return rows, columns
+
+
+def labelled_rows(source: RowSource, *, names: Sequence[str], encoder: TextEncoder, most: int) -> LabelledRows:
+    """At most ``most`` labelled rows, taken evenly from the whole. Raises DataError for labels that are no classes."""
+    dataset, columns = read_rows(source, need_label=True)
     marked = encode_labels(dataset, names, model_markers(names, source.unlabelled), source=source.data)
     kept = [i for i, label in enumerate(marked["label"]) if label != IGNORED]
     if not kept:
