@@ -69,9 +69,17 @@ def chosen(rows: Sequence[Row], data: str) -> list[Row]:
     Only rows with the settings of the last one: a comparison with more training rows or epochs is another one.
     """
     found = [row for row in rows if row.get("experiment") == "pretrained" and row["data"] == data]
-    alike = [row for row in found if _settings(row) == _settings(found[-1])]
+    same = [row for row in found if _settings(row) == _settings(found[-1])]
+    size = next((_batch_size(row) for row in reversed(same) if _batch_size(row)), None)
+    alike = [row for row in same if _batch_size(row) in (size, None)]
     last = {(row["variant"], row["heads_asked"], row["seed"]): row for row in alike}
     return [last[key] for key in sorted(last, key=lambda key: (list(NAMES).index(key[0]), key[1] or 0, key[2]))]
+
+
+def _batch_size(row: Row) -> int | None:
+    """Of the trainings; None where nothing was trained by gradients."""
+    size: int | None = row.get("training", {}).get("settings", {}).get("batch_size")
+    return size
 
 
 def _settings(row: Row) -> list[Any]:
@@ -129,11 +137,12 @@ def caption(rows: Sequence[Row]) -> str:
     measured = sorted({row["test_rows"] for row in rows}, reverse=True)
     tests = f"{measured[0]:,} of {one['test_rows_there']:,} test rows"
     tests += "" if len(measured) == 1 else f" ({measured[-1]:,} of them where heads are random, fixed or untrained)"
+    batches = ", ".join(sorted({f"{size}" for size in map(_batch_size, rows) if size}))
     return (
         f"{one['data']}: {one['encoder']['name']}, {one['train_rows']:,} of {one['train_rows_there']:,} training rows, "
         f"{tests}, texts of at most {one['max_length']} tokens. {one['epochs']:g} epochs in all for dense and "
         f"BudgetFormer{_static(rows)}; {one['dense_epochs']:.3g} of these with all heads for {shared}; "
-        f"{_asked(one)}; trained in {precision(one)}; "
+        f"{_asked(one)}; trained in {precision(one)} and batches of {batches}; "
         f"{'one seed' if seeds == 1 else f'mean of {seeds} seeds'}. ± is one standard error of the paired difference."
     )
 

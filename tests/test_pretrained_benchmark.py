@@ -60,6 +60,8 @@ def test_the_command_of_a_table_asks_for_what_its_rows_say(script: dict[str, Any
     assert given.precision == found[0].get("training_precision", "float32")
     assert sorted(given.heads) == [row["heads_asked"] for row in found if row["variant"] == "fixed"]
     assert sorted(given.zero_shot) == [row["heads_asked"] for row in found if row["variant"] == "zero-shot"]
+    (trained,) = {report["_batch_size"](row) for row in found} - {None}
+    assert (given.batch_size or 32) == trained
     assert report["_settings"]({"warm_start_asked": {}}) == report["_settings"](
         {"warm_start_asked": {}, "training_precision": "float32"}
     )
