@@ -12,7 +12,8 @@ import pytest
 
 import budgetformer
 from budgetformer import train
-from budgetformer.serving.examples import LONGEST, MOST, PAIRS, TEXTS, examples
+from budgetformer.model_folder import LONGEST_EXAMPLE, MOST_EXAMPLES
+from budgetformer.serving.examples import PAIRS, TEXTS, examples
 from budgetformer.serving.page import FILES, HEADERS
 
 from .running import KEY, Running, strict
@@ -61,7 +62,7 @@ def card(folder: Path, head: str) -> Path:
 
 
 def test_examples_are_those_of_the_card_that_the_model_takes(tmp_path: Path) -> None:
-    long = "x" * (LONGEST + 1)
+    long = "x" * (LONGEST_EXAMPLE + 1)
     entries = f'- text: "<b>Good</b>"\n- text: a\n  pair: b\n- {{text: 3}}\n- 7\n- text: {long}\n- text: ""\n- pair: c'
     folder = card(tmp_path, f"widget:\n{entries}")
     assert examples(folder, takes="texts") == [{"text": "<b>Good</b>"}]
@@ -72,7 +73,7 @@ def test_examples_are_those_of_the_card_that_the_model_takes(tmp_path: Path) -> 
 
 
 def test_the_examples_of_a_training_are_offered(small_csv: Path, tmp_path: Path, tiny_settings: dict[str, Any]) -> None:
-    texts = ("good: 'fine' # and \"so on\"\u2028", "two\nlines 😀 --- é", "x" * LONGEST)
+    texts = ("good: 'fine' # and \"so on\"\u2028", "two\nlines 😀 --- é", "x" * LONGEST_EXAMPLE)
     train(train=small_csv, output=tmp_path / "m", max_steps=1, examples=texts, **tiny_settings)
     assert examples(tmp_path / "m", takes="texts") == [{"text": text} for text in texts]
 
@@ -82,8 +83,8 @@ def test_examples_that_could_not_be_offered_are_refused(
 ) -> None:
     settings = tiny_settings | {"train": small_csv, "output": tmp_path / "m"}
     for given, said in (
-        (["x"] * (MOST + 1), "at most 6 texts, got 7"),
-        (["x" * (LONGEST + 1)], "1 to 1000 characters, got 1001"),
+        (["x"] * (MOST_EXAMPLES + 1), "at most 6 texts, got 7"),
+        (["x" * (LONGEST_EXAMPLE + 1)], "1 to 1000 characters, got 1001"),
         ([" "], "1 to 1000 characters"),
         (["a\udc80"], "UTF-8"),
         ("good", "a list"),
