@@ -56,10 +56,9 @@ if settings.get("fsdp"):
 
 def launched(program: Path, settings: dict[str, Any]) -> subprocess.CompletedProcess[str]:
     program.write_text(PROGRAM)
-    launcher = [sys.executable, "-W", "error::UserWarning:torch.distributed.fsdp"]
-    launcher += ["-m", "torch.distributed.run", "--standalone"]
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     done = subprocess.run(
-        [*launcher, "--nproc-per-node", "2", str(program), json.dumps(settings)],
+        [*launcher, str(program), json.dumps(settings)],
         capture_output=True,
         text=True,
         timeout=500,

@@ -40,15 +40,15 @@ class LabelledRows:
 
 
 def read_rows(
-    source: RowSource, config: BudgetFormerConfig | None = None, *, need_label: bool
+    source: RowSource, config: BudgetFormerConfig | None = None, *, need_label: bool, progress: bool = False
 ) -> tuple[datasets.Dataset, Columns]:
     """Texts of a file or of a named set's training split, and its columns.
 
     Columns are called as the user said or else as in the training of a model with this ``config``, which takes pairs
-    or single texts alone. Raises DataError for what is not there and for no rows.
+    or single texts alone. ``progress``: of a download. Raises DataError for what is not there and for no rows.
     """
     if is_named(source.data):
-        named = load_named(source.data, "train", folder=source.data_folder, progress=False)
+        named = load_named(source.data, "train", folder=source.data_folder, progress=progress)
         if named is None:
             raise DataError(f"{source.data} has no train split")
         rows, columns = named.dataset, named.columns
@@ -77,7 +77,7 @@ def read_rows(
 
 def labelled_rows(source: RowSource, *, names: Sequence[str], encoder: TextEncoder, most: int) -> LabelledRows:
     """At most ``most`` labelled rows, taken evenly from the whole. Raises DataError for labels that are no classes."""
-    dataset, columns = read_rows(source, need_label=True)
+    dataset, columns = read_rows(source, need_label=True, progress=True)
     marked = encode_labels(dataset, names, model_markers(names, source.unlabelled), source=source.data)
     kept = [i for i, label in enumerate(marked["label"]) if label != IGNORED]
     if not kept:
