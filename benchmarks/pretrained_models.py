@@ -17,9 +17,10 @@ from budgetformer.attention import budgeted_layers
 from budgetformer.conversion.budgeting import start_of, warm_settings
 from budgetformer.conversion.gates import OPEN, lower_budgets, rank_heads
 from budgetformer.conversion.importance import head_importance
-from budgetformer.conversion.rows import RowSource, labelled_rows
+from budgetformer.conversion.rows import labelled_rows
 from budgetformer.conversion.source import Source
 from budgetformer.data.encoding import TextEncoder
+from budgetformer.data.sources import RowSource
 from budgetformer.model_folder import load_config, load_tokenizer
 from budgetformer.modeling import BudgetFormerForSequenceClassification
 from budgetformer.training import TrainingSettings, run

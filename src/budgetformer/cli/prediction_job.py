@@ -18,13 +18,13 @@ from ..data.files import Reading, column_names
 from ..data.identity import file_stamp
 from ..data.json_lines import json_line
 from ..data.records import iter_records
+from ..data.sources import check_pairs, remembered_columns
 from ..inference import Classifier
 from ..model_folder import model_identity
 from .outcome import Stopped
 from .predictions import print_json
 from .resumable import ResumableFile
 from .rows import TableWriter, kind_of
-from .sources import check_pairs, remembered_columns
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -58,9 +58,9 @@ def predict_on_ray(job: ScaledJob) -> None:
         raise ValueError(f"{output} would be read and written; give the answers a folder of their own")
     if job.input.is_dir() and job.input.resolve() in output.resolve().parents:
         raise ValueError(f"{output} lies in the input folder {job.input}; give the answers a place outside of it")
+    from ..data.sources import check_pairs, remembered_columns
     from ..scaling.worker import WorkerPlan
     from .models import effective_budgets, load_classifier
-    from .sources import check_pairs, remembered_columns
 
     classifier = load_classifier(job.folder, device="cpu", precision=job.precision, execution=job.execution)
     request = effective_budgets(classifier, budget=job.budget, max_budget=job.max_budget)

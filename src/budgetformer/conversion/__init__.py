@@ -1,10 +1,10 @@
 """Pretrained encoders and classifiers as BudgetFormers, and back: exact conversion, ranking of heads, budgets."""
 
+from ..data.sources import RowSource
 from .budgeting import budget_classifier, train_from
 from .converting import Conversion, ZeroShot, convert
 from .export import to_transformers
 from .pruning import PrunedFolder, prune_unused
-from .rows import RowSource
 
 __all__ = [
     "Conversion",

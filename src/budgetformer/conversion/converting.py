@@ -12,6 +12,7 @@ from torch import Tensor
 
 from ..configuration import BudgetFormerConfig
 from ..data.encoding import TextEncoder
+from ..data.sources import RowSource
 from ..inference import pick_device
 from ..modeling import BudgetFormerForSequenceClassification
 from .architecture import build
@@ -20,7 +21,7 @@ from .folder import check_output, write_folder
 from .gates import rank_heads
 from .head_use import drop_unused
 from .importance import head_importance
-from .rows import RowSource, labelled_rows
+from .rows import labelled_rows
 from .source import Source, load_source
 
 RANKING_ROWS = 256

@@ -16,12 +16,12 @@ from ..data.encoding import Encoded, TextEncoder
 from ..data.errors import DataError
 from ..data.labels import encode_labels, model_markers
 from ..data.registry import is_named
+from ..data.sources import RowSource, read_rows
 from ..inference import Classifier
 from ..model_folder import CURVE_PICTURE, RECORD, check_folder, read_card, read_record
 from ..reporting.card import pruning_lines
 from .folder import check_output, write_folder
 from .head_use import WINDOW, Pruning, drop_unused
-from .rows import RowSource, read_rows
 
 MEASURED_BEFORE = "The figures that this card had until then were measured with those heads."
 """Stays true when a later measurement replaces some of them."""
