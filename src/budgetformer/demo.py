@@ -18,7 +18,7 @@ from .data.registry import DEMO, NamedData, load_named
 from .evaluation import Evaluation, evaluate
 from .inference import Classifier
 from .reporting.gallery import head_pictures, measured_curve_picture, training_pictures
-from .reporting.html import write_report
+from .reporting.html import Section, write_report
 from .reporting.results import append_row, environment
 from .reporting.tables import ModelRow, Table, models_table
 from .training import TrainingResult, TrainingSettings, run
@@ -90,9 +90,11 @@ def run_demo(
             f"random weights and see the first {MAX_LENGTH} tokens of an article; TF-IDF sees all of it.",
             f"Data: {train.origin}. Licence: {train.licence}.",
         ],
-        tables=[table],
-        figures=drawn,
-        notes=notes(figures, seed=seed),
+        sections=[
+            Section(title="Figures measured", tables=[table]),
+            Section(title="Pictures", pictures=drawn),
+            Section(title="Notes", notes=notes(figures, seed=seed)),
+        ],
     )
     drawn[-1].figure.savefig(output / "budget-curve.png", dpi=150)
     if results is not None:

@@ -24,6 +24,7 @@ from .verdict import (
     LESS_DATA,
     OPEN,
     RANDOM,
+    RANDOM_TRAINED,
     UNKNOWN,
     Verdict,
 )
@@ -54,7 +55,8 @@ def verdicts(found: Sequence[Summary], *, whole: bool = False) -> list[Verdict]:
     spoken = {verdict.claim for verdict in made}
     for claim, experiment in CLAIMS.items() if whole else ():
         if claim not in spoken:
-            made.append(Verdict(claim=claim, data="–", answer=UNKNOWN, why=f"budgetformer reproduce {experiment}"))
+            command = " ".join([f"budgetformer reproduce {experiment}", *(f"--scale {scale}" for scale in scales)])
+            made.append(Verdict(claim=claim, data="–", answer=UNKNOWN, why=command))
     return made
 
 
@@ -100,11 +102,13 @@ def _table2(by: dict[tuple[str, str], Summary], data: str) -> Iterator[Verdict]:
     if ours and words:
         answer = _beyond(*_lead(ours, words))
         yield _verdict("better than TF-IDF (ours; not a claim of the paper)", data, answer, _figures(ours, words))
-    if ours:
-        yield from _curves(ours, data)
+    curves = ours or by.get(("figure1", "curves"))
+    if curves:
+        yield from _curves(curves, data)
 
 
 def _curves(ours: Summary, data: str) -> Iterator[Verdict]:
+    """Over all seeds: the budget must fall, and the curves agree, in each of them."""
     falls, apart = [], []
     for row in ours.rows:
         budgets = [entry["eval_mean_budget"] for entry in row["curves"]["validation"] if "eval_mean_budget" in entry]
@@ -147,7 +151,7 @@ def _table3(by: dict[tuple[str, str], Summary], data: str, experiment: str, mark
 
 def _table4(by: dict[tuple[str, str], Summary], data: str, experiment: str, mark: str) -> Iterator[Verdict]:
     learned = by.get((experiment, "learned")) or by.get((experiment, "adaptive"))
-    for variant, claim in (("random", RANDOM), ("random-trained", RANDOM.replace("at evaluation", "in training too"))):
+    for variant, claim in (("random", RANDOM), ("random-trained", RANDOM_TRAINED)):
         random = by.get((experiment, variant))
         if learned and random:
             share = _share_kept(random, learned)

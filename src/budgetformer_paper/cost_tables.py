@@ -8,6 +8,7 @@ from budgetformer.reporting.tables import NONE, Table
 
 from .summary import Summary
 
+COST = {"cost": "Cost of training, and memory of attention"}
 MEBIBYTE = 2**20
 
 
@@ -39,7 +40,8 @@ def _steps(found: Sequence[Summary], scale: str) -> Table:
         )
     steps = ("step, Transformer", "step, BudgetFormer", "ratio (95 %)")
     memories = ("memory, Transformer", "memory, BudgetFormer")
-    caption = f"Cost of training, scale {scale}: median of steps taken in turns; memory beyond weights and moments."
+    caption = f"Cost of training, scale {scale}: median of steps taken in turns, and of the ratios of neighbouring "
+    caption += "steps, which a machine that is busy for a while changes less; memory beyond weights and moments."
     return Table(
         caption=caption,
         columns=("shape of", "measured with", "texts × tokens", *steps, *memories, "machine"),

@@ -14,13 +14,16 @@ from budgetformer.reporting.picture import Picture
 from budgetformer.reporting.tables import NONE, Table
 
 from .groups import QUANTILES
+from .map_figures import TITLE as MAPS
 from .map_figures import map_pictures, map_tables
+from .measure import SAMPLE
 from .summary import Summary
 
-TITLES = {
+FIGURES = {
     "figure1": "Figure 1: budget and accuracy over training",
     "figure2": "Figure 2: budgets by difficulty",
     "figure3": "Figure 3: budgets and entropy by layer and class",
+    "figure4": MAPS,
 }
 
 
@@ -36,9 +39,11 @@ def pictures(found: Sequence[Summary]) -> list[Picture]:
 
 
 def figure_tables(found: Sequence[Summary]) -> list[Table]:
-    """What Figures 2 to 4 show, in numbers; of the first seed."""
+    """What the figures show, in numbers; of the first seed."""
     made = []
     for summary in found:
+        if summary.experiment == "figure1":
+            made.append(_curve_table(summary, summary.rows[0]))
         if summary.experiment == "figure2":
             made.append(_difficulty_table(summary, summary.rows[0]))
         if summary.experiment == "figure3":
@@ -52,7 +57,7 @@ def _over_training(summary: Summary, row: dict[str, Any]) -> Picture:
     fields = row["config"]["training"]["config"]
     figure = draw_curves(row["curves"], s_min=fields.get("s_min", 0.1), s_max=fields.get("s_max", 0.9))
     caption = (
-        f"{TITLES['figure1']}, {summary.place}: mean over layers and rows; validation is on "
+        f"{FIGURES['figure1']}, {summary.place}: mean over layers and rows; validation is on "
         f"{row['rows']['validated_on']}. "
     )
     logged = any("accuracy" in entry for entry in row["curves"]["training"])
@@ -67,7 +72,7 @@ def _over_training(summary: Summary, row: dict[str, Any]) -> Picture:
 def _by_difficulty(summary: Summary, row: dict[str, Any]) -> Picture:
     figure = draw_difficulty(row["budget_by_difficulty"])
     caption = (
-        f"{TITLES['figure2']}, {summary.place}: the budget of a test row, mean over layers. Box: "
+        f"{FIGURES['figure2']}, {summary.place}: the budget of a test row, mean over layers. Box: "
         "the middle half; whiskers: 5 to 95 %."
     )
     return Picture(figure=figure, caption=caption, alt=f"Box plots. {' '.join(figure.get_suptitle().split())}")
@@ -75,7 +80,9 @@ def _by_difficulty(summary: Summary, row: dict[str, Any]) -> Picture:
 
 def _by_class(summary: Summary, row: dict[str, Any]) -> Picture:
     figure = draw_classes(row["budget_by_class"], row["entropy_by_class"])
-    caption = f"{TITLES['figure3']}, {summary.place}, test rows; the entropy is in nats."
+    caption = (
+        f"{FIGURES['figure3']}, {summary.place}, test rows; the entropy is in nats, over at most {SAMPLE:,} of them."
+    )
     return Picture(figure=figure, caption=caption, alt=f"Lines. {' '.join(figure.get_suptitle().split())}")
 
 
@@ -157,6 +164,18 @@ def _lines(axes: Axes, groups: dict[str, Any], field: str) -> None:
         axes.set_xticks(range(len(values_L)))
 
 
+def _curve_table(summary: Summary, row: dict[str, Any]) -> Table:
+    """A line for each validation, and the last point of training before it."""
+    rows = []
+    for entry in row["curves"]["validation"]:
+        before = [point for point in row["curves"]["training"] if point["epoch"] <= entry["epoch"]]
+        point = before[-1] if before else {}
+        cells = (point.get("mean_budget"), entry.get("eval_mean_budget"), point.get("accuracy"))
+        rows.append([f"{entry['epoch']:g}", *map(_number, cells), _number(entry.get("eval_accuracy"))])
+    columns = ("epoch", "s in training", "s in validation", "accuracy in training", "validation accuracy")
+    return Table(caption=_caption(summary), columns=columns, rows=rows)
+
+
 def _difficulty_table(summary: Summary, row: dict[str, Any]) -> Table:
     columns = ("criterion", "group", "rows", "mean s", "standard deviation", *(f"{q:.0%}" for q in QUANTILES))
     rows = [
@@ -185,7 +204,7 @@ def _class_table(summary: Summary, row: dict[str, Any]) -> Table:
 
 
 def _caption(summary: Summary) -> str:
-    return f"{TITLES[summary.experiment]}, {summary.place}."
+    return f"{FIGURES[summary.experiment]}, {summary.place}."
 
 
 def _number(value: float | None) -> str:

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from budgetformer.reporting.html import write_report
-from budgetformer.reporting.picture import DOTS_PER_INCH
+from budgetformer.reporting.html import Section, write_report
+from budgetformer.reporting.picture import DOTS_PER_INCH, Picture
 from budgetformer.reporting.results import read_rows
 from budgetformer.reporting.tables import Table, markdown_escaped
 
 from .claims import claims_table, verdicts
 from .controlled_table import controlled_tables, is_controlled
-from .cost_tables import cost_tables
-from .figures import figure_tables, pictures
-from .summary import summaries
-from .tables import of_scale, tables
+from .cost_tables import COST, cost_tables
+from .figures import FIGURES, figure_tables, pictures
+from .setting import origin, setting_table
+from .summary import Summary, summaries
+from .tables import TITLES, of_scale, tables
 
 CONTROLLED = "controlled.jsonl"
+PICTURE = re.compile(r"\]\((picture-\d+\.png)\)")
+"""What a page calls its pictures."""
 TITLE = "arXiv 2604.22583, reproduced"
 INTRO = (
     "The paper's figures beside the measured ones. Every measured figure comes from a result row with its "
@@ -52,38 +56,67 @@ def rows_to_report(results: Path, scale: str | None) -> list[dict[str, Any]]:
     return rows + [row for row in more if is_controlled(row)]
 
 
-def report_tables(rows: Sequence[dict[str, Any]], *, whole: bool = True) -> list[Table]:
-    """All tables, and for every scale the verdicts; ``whole`` lists claims without rows too.
-
-    Rows of the controlled task are a table of their own, which belongs to no scale.
-    """
+def report_tables(rows: Sequence[dict[str, Any]]) -> list[Table]:
+    """Tables and verdicts for the terminal. Claims without rows and what was trained are left out."""
     found = summaries(rows)
-    scales = dict.fromkeys(one.scale for one in found)
-    claims = [claims_table(verdicts(of_scale(found, scale), whole=whole), scale) for scale in scales]
-    shown = [*tables(found), *figure_tables(found), *cost_tables(found), *controlled_tables(rows)]
-    return [*shown, *(one for one in claims if one.rows)]
+    return [table for section in _sections(found, rows, whole=False) for table in section.tables]
+
+
+def _sections(found: Sequence[Summary], rows: Sequence[dict[str, Any]], *, whole: bool) -> list[Section]:
+    """Scale by scale what was trained and the claims, then one section for each table and figure, then the controlled
+    task, which belongs to no scale. For the terminal (not ``whole``) the claims come last."""
+    made, claims = list[Section](), list[Section]()
+    for scale in dict.fromkeys(one.scale for one in found):
+        here = of_scale(found, scale)
+        said = claims_table(verdicts(here, whole=whole), scale)
+        if said.rows:
+            claims.append(Section(title=f"The paper's claims at scale {scale}", tables=[said]))
+        if whole:
+            setting = setting_table(here, scale)
+            was_run = Section(title=f"Scale {scale}", texts=[origin(here)], tables=[] if setting is None else [setting])
+            made += [was_run, claims.pop()]
+        for experiment, title in (TITLES | FIGURES | COST).items():
+            of_it = [one for one in here if one.experiment == experiment]
+            shown = [*tables(of_it), *figure_tables(of_it), *cost_tables(of_it)]
+            drawn = pictures(of_it) if whole else []
+            if shown or drawn:
+                made.append(Section(title=f"{title} ({scale})", tables=shown, pictures=drawn))
+    controlled = controlled_tables(rows)
+    if controlled:
+        made.append(Section(title="The controlled task (ours)", tables=controlled))
+    return made + claims
 
 
 def write(rows: Sequence[dict[str, Any]], output: Path) -> Report:
     """Write report.md with its pictures and report.html to the folder ``output``.
 
+    Pictures that the page of an earlier call shows and this one does not are deleted.
     Raises ValueError when there is no row to report.
     """
-    made = report_tables(rows)
-    if not made:
+    sections = _sections(summaries(rows), rows, whole=True)
+    if not sections:
         raise ValueError("there are no rows of reproduced experiments: run budgetformer reproduce table2 first")
-    drawn = pictures(summaries(rows))
     output.mkdir(parents=True, exist_ok=True)
-    images = []
-    for number, picture in enumerate(drawn, start=1):
-        file = output / f"picture-{number}.png"
-        picture.figure.savefig(file, dpi=DOTS_PER_INCH)
-        images.append(f"![{markdown_escaped(picture.alt)}]({file.name})\n\n{markdown_escaped(picture.caption)}")
-    parts = [f"# {TITLE}", *INTRO, *(table.to_markdown() for table in made), *images]
-    text = "\n\n".join(parts) + "\n"
     markdown = output / "report.md"
+    before = set(PICTURE.findall(markdown.read_text(encoding="utf-8"))) if markdown.is_file() else set()
+    parts, number = [f"# {TITLE}", *INTRO], 0
+    for section in sections:
+        parts += [f"## {markdown_escaped(section.title)}", *map(markdown_escaped, section.texts)]
+        parts += [table.to_markdown() for table in section.tables]
+        for picture in section.pictures:
+            number += 1
+            parts.append(_saved(picture, output / f"picture-{number}.png"))
+    text = "\n\n".join(parts) + "\n"
     aside = markdown.with_suffix(".partial")
     aside.write_text(text, encoding="utf-8")
     aside.replace(markdown)
-    html = write_report(output / "report.html", title=TITLE, intro=list(INTRO), tables=made, figures=drawn)
+    for name in before - set(PICTURE.findall(text)):
+        (output / name).unlink(missing_ok=True)
+    html = write_report(output / "report.html", title=TITLE, intro=list(INTRO), sections=sections)
     return Report(markdown=markdown, html=html)
+
+
+def _saved(picture: Picture, file: Path) -> str:
+    """Markdown for a picture, once it is saved."""
+    picture.figure.savefig(file, dpi=DOTS_PER_INCH)
+    return f"![{markdown_escaped(picture.alt)}]({file.name})\n\n{markdown_escaped(picture.caption)}"

@@ -13,6 +13,8 @@ from .recipe import DataPart, Recipe
 
 TRAINING_FACTOR = 3
 """Forward and backward pass in units of the forward pass."""
+PRETRAINED_MACS_PER_SECOND = 4e10
+"""Of the wide matrix products of a pretrained model on a core; a guess, for the expected time only."""
 COST_STEPS = 70
 """Steps of training that a row of the experiment cost takes, of both models together."""
 
@@ -161,6 +163,8 @@ def _scaled(recipe: Recipe, sizes: Sizes) -> Recipe:
         "num_hidden_layers": min(sizes.layers, recipe.training.config["num_hidden_layers"]),
         "vocab_size": sizes.vocabulary,
     }
+    layers = shape["num_hidden_layers"]
+    fewer = layers < recipe.training.config["num_hidden_layers"]
     training = replace(
         recipe.training,
         tokenizer=None,
@@ -172,7 +176,8 @@ def _scaled(recipe: Recipe, sizes: Sizes) -> Recipe:
         warmup=0.06,
         config={**recipe.training.config, **{k: v for k, v in shape.items() if k != "vocab_size"}},
     )
-    return replace(recipe, scale=sizes.name, data=data, training=training)
+    what = f"{recipe.what} (of {layers} layers at this scale)" if fewer else recipe.what
+    return replace(recipe, what=what, scale=sizes.name, data=data, training=training)
 
 
 def expected_seconds(recipe: Recipe, *, train: bool = True) -> float:
@@ -189,6 +194,8 @@ def expected_seconds(recipe: Recipe, *, train: bool = True) -> float:
     test_rows = min(recipe.data.test_rows or full.test_rows, full.test_rows)
     if recipe.training is None:
         return start + (train_rows + test_rows) / 1000
+    if recipe.training.start and sizes:
+        speed = PRETRAINED_MACS_PER_SECOND
     settings = recipe.training.resolved()
     per_text = float(dense_macs(recipe.model_config(), settings.max_length)[0])
     if recipe.ask.cost:

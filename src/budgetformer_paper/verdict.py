@@ -17,6 +17,7 @@ CLASS_ENTROPY = f"entropy of the relevance: {CLASS_ORDER}"
 MIDDLE, DEPTH = "the spread of the budget peaks in middle layers", "entropy falls with depth"
 ADAPTIVE = "adaptive beats every fixed budget"
 RANDOM = "random heads collapse, at evaluation"
+RANDOM_TRAINED = "random heads collapse, in training too"
 LARGER, LESS_DATA = "larger models use smaller budgets", "less data, larger budget"
 SHARPER = "relevant heads have sharper maps"
 MEMORY, TRAINING = "attention memory falls with the heads", "training costs no more"
@@ -33,6 +34,7 @@ CLAIMS = {
     DEPTH: "figure3",
     ADAPTIVE: "table3",
     RANDOM: "table4",
+    RANDOM_TRAINED: "table4",
     LARGER: "table5",
     LESS_DATA: "table6",
     SHARPER: "figure4",

@@ -14,6 +14,7 @@ from budgetformer_paper.recipe import Recipe
 from budgetformer_paper.recipes import (
     BUDGETS,
     cost,
+    figure1,
     minilm_adaptive,
     minilm_dense,
     minilm_fixed,
@@ -32,8 +33,9 @@ from budgetformer_paper.recipes import (
 )
 from budgetformer_paper.report import report_tables, rows_to_report, write
 from budgetformer_paper.scales import SCALES
+from budgetformer_paper.setting import origin, setting_table
 from budgetformer_paper.summary import summaries
-from budgetformer_paper.tables import table, tables
+from budgetformer_paper.tables import accuracy_table, tables
 from budgetformer_paper.verdict import CLAIMS, FAILED, HELD, OPEN, UNKNOWN, Verdict
 
 
@@ -64,12 +66,13 @@ def answers(rows: list[dict[str, Any]]) -> dict[str, Verdict]:
 
 
 def test_the_papers_figures_stand_beside_ours() -> None:
-    (made,) = tables(summaries([row(table2_transformer("imdb"), 0.8), row(table2_tfidf("imdb"), 0.9)]))
+    made, costs = tables(summaries([row(table2_transformer("imdb"), 0.8), row(table2_tfidf("imdb"), 0.9)]))
     dense, words = (dict(zip(made.columns, cells, strict=True)) for cells in made.rows)
+    dense |= dict(zip(costs.columns, costs.rows[0], strict=True))
     assert dense["accuracy, paper"] == "0.8354"
     assert (dense["accuracy, here"], dense["95 %"][:6]) == ("0.8000", "± 0.01")
     assert dense["difference"] == "-0.0354"
-    assert dense["multiply-adds in the paper's accounting, whole test: paper"] == "1.61e+14"
+    assert dense["multiply-adds in the paper's accounting: paper"] == "1.61e+14"
     assert dense["g CO2 in the paper's accounting: paper"] == "0.5376"
     assert dense["of all heads"] == "75%"
     assert (words["accuracy, paper"], words["difference"]) == ("–", "–")
@@ -78,13 +81,14 @@ def test_the_papers_figures_stand_beside_ours() -> None:
 def test_both_accountings_and_the_energy_are_named() -> None:
     energy = {"kind": "estimated", "joules_per_1000_texts": 23.0, "grams_per_1000_texts": 0.0031}
     rows = [row(table2_transformer("imdb"), 0.8, energy=energy, paper_grams=1e12 * 3.3333e-15)]
-    (made,) = tables(summaries([*rows, row(table2_budgetformer("imdb"), 0.8)]))
+    _, made = tables(summaries([*rows, row(table2_budgetformer("imdb"), 0.8)]))
+    assert "a stated power times seconds" in made.caption
     dense, budgeted = (dict(zip(made.columns, cells, strict=True)) for cells in made.rows)
     assert (
-        dense["multiply-adds in the paper's accounting, whole test: here"],
+        dense["multiply-adds in the paper's accounting: here"],
         dense["g CO2 in the paper's accounting: here"],
     ) == ("1e+12", "0.00333")
-    assert dense["multiply-adds executed, whole test"] == "3e+12"  # 6e8 a text, 5,000 texts
+    assert dense["multiply-adds executed"] == "3e+12"  # 6e8 a text, 5,000 texts
     assert dense["g CO2 of the multiply-adds executed"] == "0.01"
     assert dense["energy of the evaluation, per 1,000 texts"] == "23 J, estimated"
     assert dense["g CO2 of the energy, per 1,000 texts"] == "0.0031 g, estimated"
@@ -93,7 +97,7 @@ def test_both_accountings_and_the_energy_are_named() -> None:
 
 def test_several_seeds_are_printed_with_their_spread_and_pictures_name_theirs() -> None:
     rows = [row(table2_transformer("imdb"), 0.7 + 0.1 * s, seed=s, mean_budget=0.5 + 0.02 * s) for s in range(3)]
-    (made,) = tables(summaries(rows))
+    made, _ = tables(summaries(rows))
     cells = dict(zip(made.columns, made.rows[0], strict=True))
     assert cells["accuracy, here"] == "0.8000 ± 0.1000 (3 seeds)"
     assert cells["s, here"] == "0.520 ± 0.020 (3 seeds)"
@@ -107,10 +111,10 @@ def test_several_seeds_are_printed_with_their_spread_and_pictures_name_theirs() 
 def test_scales_never_share_a_table() -> None:
     rows = [row(table2_transformer("imdb"), 0.8, scale=scale) for scale in ("cpu", "smoke", "paper")]
     made = tables(summaries(rows))
-    assert [len(one.rows) for one in made] == [1, 1, 1]
-    assert [one.caption.split("columns: ")[1].split(".")[0] for one in made] == ["cpu", "paper", "smoke"]
+    assert [len(one.rows) for one in made] == [1] * 6
+    assert [one.caption.split("columns: ")[1].split(".")[0] for one in made[::2]] == ["cpu", "paper", "smoke"]
     with pytest.raises(ValueError, match="one scale"):
-        table(summaries(rows))
+        accuracy_table(summaries(rows))
     with pytest.raises(ValueError, match="one scale"):
         verdicts(summaries(rows))
 
@@ -276,7 +280,7 @@ def test_a_whole_report_names_every_claim_of_the_paper() -> None:
     found = {verdict.claim: verdict for verdict in verdicts(summaries(rows), whole=True)}
     assert set(CLAIMS) <= set(found)
     assert found["relevant heads have sharper maps"].answer == UNKNOWN
-    assert found["relevant heads have sharper maps"].why == "budgetformer reproduce figure4"
+    assert found["relevant heads have sharper maps"].why == "budgetformer reproduce figure4 --scale cpu"
 
 
 def test_budgets_of_larger_models_and_less_data() -> None:
@@ -321,10 +325,56 @@ def test_the_report_is_one_page_twice(tmp_path: Path) -> None:
         assert "0.8354" in text
         assert "claims at scale cpu" in text
     assert "no rows yet" in markdown
-    assert len(report_tables(rows)) == 2
+    assert markdown.index("claims at scale cpu") < markdown.index("## Table II")
+    assert len(report_tables(rows)) == 3
     with pytest.raises(ValueError, match="no rows"):
         write([{"experiment": "demo"}], tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
+
+
+def test_the_page_says_what_was_trained_and_where() -> None:
+    made = []
+    for recipe, counts, commit in (
+        (table2_budgetformer("imdb"), (4000, 500, 2000), "abcdef0123"),
+        (table6("imdb", 0.1), (400, 500, 2000), "abcdef0123"),
+        (minilm_adaptive("snli"), (8000, 500, 2000), "1234567890"),
+    ):
+        scaled = SCALES["cpu-small"](recipe)
+        rows = {"classes": 2, "rows": dict(zip(("train", "validation", "test"), counts, strict=True))}
+        more = {"commit": commit, "dirty": commit.startswith("1"), "cpu": "A", "cores": 2, "rows": rows}
+        config = {"training": scaled.settings()}
+        made.append(row(recipe, 0.8, scale="cpu-small", test_rows=2000, config=config, **more))
+    found = summaries(made)
+    table = setting_table(found, "cpu-small")
+    assert table is not None
+    assert [list(cells) for cells in table.rows] == [
+        ["imdb", "from scratch, D 128", "4", "8", "128", "400, 4,000", "500", "2,000", "4", "16", "0.001"],
+        ["snli", "all-MiniLM-L6-v2", "6", "12", "64", "8,000", "500", "2,000", "3", "32", "0.0001"],
+    ]
+    assert origin(found) == (
+        "3 result rows, seeds 0; commits: abcdef0, 1234567+; machines: A (2 cores); + is a tree with changes."
+    )
+    assert setting_table(summaries([row(table2_tfidf("imdb"), 0.8)]), "cpu") is None
+
+
+def test_pictures_of_an_earlier_page_go_and_other_files_stay(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    curves = {
+        "training": [{"epoch": 0.5, "mean_budget": 0.6}, {"epoch": 1.0, "mean_budget": 0.4}],
+        "validation": [{"epoch": 1.0, "eval_mean_budget": 0.4, "eval_accuracy": 0.8}],
+    }
+    rows = {"classes": 2, "validated_on": "some rows"}
+    config = {"training": SCALES["cpu"](figure1("snli")).settings()}
+    figure = row(figure1("snli"), 0.8, curves=curves, config=config, rows=rows)
+    write([figure], out)
+    (out / "picture-9.png").write_bytes(b"another's")
+    assert (out / "picture-1.png").is_file()
+    write([row(table2_transformer("imdb"), 0.8)], out)
+    assert sorted(path.name for path in out.iterdir()) == ["picture-9.png", "report.html", "report.md"]
+    found = {verdict.claim: verdict.answer for verdict in verdicts(summaries([figure]))}
+    assert found["the budget falls during training"] == HELD
+    shown = next(one for one in report_tables([figure]) if "Figure 1" in one.caption)
+    assert [list(cells) for cells in shown.rows] == [["1", "0.400", "0.400", "–", "0.800"]]
 
 
 def test_the_controlled_task_is_a_table_of_its_own_at_every_scale(tmp_path: Path) -> None:
@@ -337,7 +387,7 @@ def test_the_controlled_task_is_a_table_of_its_own_at_every_scale(tmp_path: Path
     full = {"benchmark": "controlled", "variant": "full", "seed": 0, "accuracy": 1.0, "mean_heads": 8.0}
     append_row(tmp_path / "controlled.jsonl", full)
     for scale in (None, "cpu"):
-        _, controlled, *_ = report_tables(rows_to_report(results, scale))
+        _, _, controlled, *_ = report_tables(rows_to_report(results, scale))
         price, dense = (dict(zip(controlled.columns, cells, strict=True)) for cells in controlled.rows)
         assert price["heads per layer"] == "2.20 ± 0.28 (2 seeds)"
         assert price["heads by difficulty, least to most"] == "0.50, 2.00"

@@ -12,7 +12,7 @@ import pytest
 
 from budgetformer.reporting.figures import head_maps, head_maps_by_class
 from budgetformer.reporting.gallery import curve_picture, head_pictures, training_pictures
-from budgetformer.reporting.html import render, write_report
+from budgetformer.reporting.html import Section, render, write_report
 from budgetformer.reporting.picture import LARGEST_SVG, Picture, data_uri
 from budgetformer.reporting.tables import Table
 
@@ -49,7 +49,8 @@ def full_report(classes: int = 14) -> str:
         curve_picture(learned=runs_at_hand.curve(12), random=runs_at_hand.curve(12, accuracy=0.8), heads=12),
     ]
     table = Table(caption=NASTY, columns=("model", NASTY), rows=[(NASTY, "1.0")])
-    return render(title=NASTY, intro=[NASTY], tables=[table], figures=figures, notes=[NASTY])
+    tables = Section(title=NASTY, texts=[NASTY], tables=[table])
+    return render(title=NASTY, intro=[NASTY], sections=[tables, Section(title="p", pictures=figures, notes=[NASTY])])
 
 
 def test_a_full_report_is_one_small_file_that_loads_nothing_and_describes_its_pictures() -> None:
@@ -96,11 +97,21 @@ def test_the_same_picture_gives_the_same_bytes() -> None:
 
 def test_tables_name_their_columns_and_rows() -> None:
     page = Page(
-        render(title="t", intro=[], tables=[Table(caption="c", columns=("a", "b"), rows=[("x", "1")])], figures=[])
+        render(
+            title="t",
+            intro=[],
+            sections=[Section(title="s", tables=[Table(caption="c", columns=("a", "b"), rows=[("x", "1")])])],
+        )
     )
     assert [a["scope"] for a in page.all("th")] == ["col", "col", "row"]
     assert len(page.all("caption")) == 1
     assert page.all("html") == [{"lang": "en"}]
+
+
+def test_a_page_of_many_sections_begins_with_links_to_them() -> None:
+    page = Page(render(title="t", intro=[], sections=[Section(title=f"{NASTY} {i}") for i in range(5)]))
+    assert [a["href"] for a in page.all("a")] == [f"#{a['id']}" for a in page.all("h2")]
+    assert not Page(render(title="t", intro=[], sections=[Section(title="s")])).all("a")
 
 
 def test_a_picture_needs_a_description() -> None:
@@ -110,26 +121,24 @@ def test_a_picture_needs_a_description() -> None:
 
 def test_one_text_in_place_of_a_list_is_refused() -> None:
     with pytest.raises(ValueError, match="intro must be a list of texts"):
-        render(title="t", intro="one text", tables=[], figures=[])
+        render(title="t", intro="one text", sections=[])
 
 
 def test_the_file_appears_complete_with_its_folders(tmp_path: Path) -> None:
-    path = write_report(
-        tmp_path / "new" / "report.html", title="t", intro=["\ud800 half a pair"], tables=[], figures=[]
-    )
+    path = write_report(tmp_path / "new" / "report.html", title="t", intro=["\ud800 half a pair"], sections=[])
     assert path.read_text(encoding="utf-8").endswith("</html>\n")
     assert [p.name for p in path.parent.iterdir()] == ["report.html"]
     assert stat.S_IMODE(path.stat().st_mode) & 0o400
 
 
 def test_a_failed_report_leaves_the_old_one(tmp_path: Path) -> None:
-    path = write_report(tmp_path / "report.html", title="old", intro=[], tables=[], figures=[])
+    path = write_report(tmp_path / "report.html", title="old", intro=[], sections=[])
     with pytest.raises(ValueError, match="must be a list"):
-        write_report(path, title="new", intro="wrong", tables=[], figures=[])
+        write_report(path, title="new", intro="wrong", sections=[])
     assert "<title>old</title>" in path.read_text(encoding="utf-8")
     assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
 
 
 def test_a_folder_is_no_place_for_the_report(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is a folder"):
-        write_report(tmp_path, title="t", intro=[], tables=[], figures=[])
+        write_report(tmp_path, title="t", intro=[], sections=[])

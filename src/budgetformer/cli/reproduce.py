@@ -180,7 +180,7 @@ def run(
         outcome = reproduce(recipes, seeds=seeds, running=asked)
     except (Interrupted, KeyboardInterrupt) as stopped:
         raise Stopped(
-            "stopped; finished rows and the state of this run are kept: the same command goes on"
+            "stopped; finished rows are kept, and so is the newest checkpoint of a training: the same command goes on"
         ) from stopped
     _show(results, scale, name)
     print(f"{outcome.written} rows added to {results}, {outcome.skipped} were there before")
@@ -274,7 +274,7 @@ def _show(results: Path, scale: str, name: str) -> None:
 
     rows = read_rows(results) if results.is_file() else []
     here = [row for row in rows if (row.get("scale"), row.get("experiment")) == (scale, name)]
-    for made in report_tables(here, whole=False):
+    for made in report_tables(here):
         print(made.to_text() + "\n")
 
 
@@ -282,12 +282,10 @@ def _report(results: Path, scale: str | None, output: Path | None) -> None:
     from budgetformer_paper.report import report_tables, rows_to_report, write
 
     rows = rows_to_report(results, scale)
+    made = report_tables(rows)
+    if not made:
+        raise ValueError(f"{results} has no rows of reproduced experiments" + (f" at scale {scale}" if scale else ""))
     if output is None:
-        made = report_tables(rows)
-        if not made:
-            raise ValueError(
-                f"{results} has no rows of reproduced experiments" + (f" at scale {scale}" if scale else "")
-            )
         print("\n\n".join(table.to_markdown() for table in made))
         return
     if output.exists() and not output.is_dir():

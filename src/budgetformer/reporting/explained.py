@@ -14,7 +14,7 @@ from ..explanation import Explanation
 from .figures import HeadMap, heads_of_a_text, maps_of_a_layer
 from .figures.attention import MOST_TOKENS
 from .figures.style import project_style, shortened
-from .html import render
+from .html import Section, render
 from .picture import DOTS_PER_INCH, Picture, readable_anywhere
 from .tables import NONE, Table
 
@@ -236,10 +236,12 @@ def page(explained: Explanation, shown: Shown, *, model: str) -> str:
     return render(
         title="Heads and attention of one text",
         intro=intro,
-        tables=[layers_table(explained), entropy_table(explained)],
-        figures=pictures(explained, shown),
-        appendix=[relevance_table(explained), *map_tables(explained, shown)],
-        notes=notes,
+        sections=[
+            Section(title="Figures measured", tables=[layers_table(explained), entropy_table(explained)]),
+            Section(title="Pictures", pictures=pictures(explained, shown)),
+            Section(title="The pictures as tables", tables=[relevance_table(explained), *map_tables(explained, shown)]),
+            Section(title="Notes", notes=notes),
+        ],
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
@@ -21,8 +22,9 @@ h2 { font-size: 1.2rem; margin-top: 2.5rem; border-bottom: 1px solid #999; }
 table { border-collapse: collapse; margin: 1rem 0; width: 100%; font-variant-numeric: tabular-nums; }
 caption { text-align: left; padding-bottom: .4rem; color: #444; }
 th, td { padding: .3rem .6rem; border-bottom: 1px solid #ccc; text-align: left; vertical-align: top;
-  overflow-wrap: anywhere; font-weight: normal; }
+  overflow-wrap: break-word; font-weight: normal; }
 thead th { border-bottom: 2px solid #1a1a1a; font-weight: bold; overflow-wrap: normal; }
+nav li { line-height: 1.4; }
 .right { text-align: right; overflow-wrap: normal; }
 figure { margin: 2rem 0; }
 img { max-width: 100%; height: auto; }
@@ -31,6 +33,8 @@ figcaption { color: #444; font-size: .95rem; }
 @media print {
   body { margin: 0; padding: 0; max-width: none; font-size: 10pt; }
   .scroll { overflow: visible; }
+  th, td { overflow-wrap: anywhere; }
+  nav { display: none; }
   figure, tr { break-inside: avoid; }
   img { max-height: 235mm; }
   h2 { break-after: avoid; }
@@ -39,26 +43,47 @@ figcaption { color: #444; font-size: .95rem; }
 """
 
 
-def write_report(
-    path: str | Path,
-    *,
-    title: str,
-    intro: Sequence[str],
-    tables: Sequence[Table],
-    figures: Sequence[Picture],
-    appendix: Sequence[Table] = (),
-    notes: Sequence[str] = (),
-) -> Path:
+MANY = 5
+"""From so many sections on a page begins with links to them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """What stands below a heading: paragraphs, tables, pictures, and a list of points, in this order; plain text."""
+
+    title: str
+    texts: Sequence[str] = ()
+    tables: Sequence[Table] = ()
+    pictures: Sequence[Picture] = ()
+    notes: Sequence[str] = ()
+
+    def to_html(self, number: int) -> list[str]:
+        """Lines of the page; ``number`` makes the heading's anchor."""
+        parts = [f'<h2 id="part-{number}">{escape(self.title)}</h2>']
+        parts += [f"<p>{escape(text)}</p>" for text in _listed("texts", self.texts)]
+        parts += [f'<div class="scroll">{table.to_html()}</div>' for table in self.tables]
+        for picture in self.pictures:
+            parts += [
+                "<figure>",
+                f'<img src="{data_uri(picture.figure)}" alt="{escape(picture.alt)}">',
+                f"<figcaption>{escape(picture.caption)}</figcaption>",
+                "</figure>",
+            ]
+        if self.notes:
+            parts += ["<ul>", *(f"<li>{escape(note)}</li>" for note in _listed("notes", self.notes)), "</ul>"]
+        return parts
+
+
+def write_report(path: str | Path, *, title: str, intro: Sequence[str], sections: Sequence[Section]) -> Path:
     """Write the report to ``path`` and return it; the file appears complete or not at all.
 
-    ``intro`` are paragraphs, ``notes`` the points of a list at the end; both plain text. ``appendix`` are tables that
-    say in numbers what the pictures show. Everything is escaped.
+    ``intro`` are paragraphs of plain text. Everything is escaped.
     Raises ValueError when ``path`` is a folder, OSError with the path when it cannot be written.
     """
     path = Path(path)
     if path.is_dir():
         raise ValueError(f"report {path} is a folder; give the name of a file, such as {path / 'report.html'}")
-    page = render(title=title, intro=intro, tables=tables, figures=figures, appendix=appendix, notes=notes)
+    page = render(title=title, intro=intro, sections=sections)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".partial", dir=path.parent)
     aside = Path(name)
@@ -72,15 +97,7 @@ def write_report(
     return path
 
 
-def render(
-    *,
-    title: str,
-    intro: Sequence[str],
-    tables: Sequence[Table],
-    figures: Sequence[Picture],
-    appendix: Sequence[Table] = (),
-    notes: Sequence[str] = (),
-) -> str:
+def render(*, title: str, intro: Sequence[str], sections: Sequence[Section]) -> str:
     """The page as text; see ``write_report``."""
     parts = [
         "<!DOCTYPE html>",
@@ -99,23 +116,13 @@ def render(
         f"<h1>{escape(title)}</h1>",
         *(f"<p>{escape(paragraph)}</p>" for paragraph in _listed("intro", intro)),
     ]
-    if tables:
-        parts += ["<h2>Figures measured</h2>", *(f'<div class="scroll">{table.to_html()}</div>' for table in tables)]
-    if figures:
-        parts.append("<h2>Pictures</h2>")
-    for picture in figures:
-        parts += [
-            "<figure>",
-            f'<img src="{data_uri(picture.figure)}" alt="{escape(picture.alt)}">',
-            f"<figcaption>{escape(picture.caption)}</figcaption>",
-            "</figure>",
-        ]
-    if appendix:
-        tables_of_pictures = (f'<div class="scroll">{table.to_html()}</div>' for table in appendix)
-        parts += ["<h2>The pictures as tables</h2>", *tables_of_pictures]
-    if notes:
-        items = [f"<li>{escape(note)}</li>" for note in _listed("notes", notes)]
-        parts += ["<h2>Notes</h2>", "<ul>", *items, "</ul>"]
+    if len(sections) >= MANY:
+        links = (
+            f'<li><a href="#part-{number}">{escape(section.title)}</a></li>' for number, section in enumerate(sections)
+        )
+        parts += ["<nav><ul>", *links, "</ul></nav>"]
+    for number, section in enumerate(sections):
+        parts += section.to_html(number)
     return "\n".join([*parts, "</main>", "</body>", "</html>", ""])
 
 
