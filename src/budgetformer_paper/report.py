@@ -10,13 +10,13 @@ from typing import Any
 
 from budgetformer.reporting.html import Section, write_report
 from budgetformer.reporting.picture import DOTS_PER_INCH, Picture
-from budgetformer.reporting.results import read_rows
 from budgetformer.reporting.tables import Table, markdown_escaped
 
 from .claims import claims_table, verdicts
 from .controlled_table import controlled_tables, is_controlled
 from .cost_tables import COST, cost_tables
 from .figures import FIGURES, figure_tables, pictures
+from .row_checks import read_checked
 from .setting import origin, setting_table
 from .summary import Summary, summaries
 from .tables import TITLES, of_scale, tables
@@ -46,13 +46,13 @@ class Report:
 def rows_to_report(results: Path, scale: str | None) -> list[dict[str, Any]]:
     """The rows of a file, of one scale or all, and those of the controlled task in it or in ``controlled.jsonl`` beside
     it; empty when the file has none of the scale."""
-    read = read_rows(results)
+    read = read_checked(results)
     rows = [row for row in read if scale is None or row.get("scale") == scale]
     if not rows:
         return []
     beside = results.with_name(CONTROLLED)
     more = [] if scale is None else list(read)
-    more += read_rows(beside) if beside.is_file() and beside != results else []
+    more += read_checked(beside) if beside.is_file() and beside != results else []
     return rows + [row for row in more if is_controlled(row)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -17,10 +18,14 @@ from budgetformer.data.columns import Columns
 from budgetformer.data.errors import DataError
 from budgetformer.data.loading import load
 from budgetformer.data.registry import FOLDER_VARIABLE, SOURCES, NamedData, load_named
+from budgetformer.locking import alone_in
 
 from .recipe import DataPart, digest
+from .work_files import read_json, write_json
 
 SUMMARY = "rows.json"
+PATIENCE = 600.0
+"""Seconds to wait while another run draws rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +41,11 @@ class Drawn:
     def read(self, split: str) -> datasets.Dataset:
         """One of the files as a data set, labels as class names."""
         return load(getattr(self, split), self.columns, progress=False)
+
+    @property
+    def trained_on(self) -> str:
+        """Names the rows of training and validation, whose model belongs to them."""
+        return digest({split: self.summary["sha256"][split] for split in (self.train.stem, self.validation.stem)})
 
 
 def missing_data(names: Iterable[str], data_folder: Path | None) -> dict[str, list[str]]:
@@ -71,13 +81,13 @@ def draw(
     Raises DataError when the set cannot be had or has fewer rows than the scale needs.
     """
     folder = work / "rows" / f"{part.name}-{digest(asdict(part))}"
-    at = f"hub at {revision or SOURCES[part.name].revision}"
-    origin = str((data_folder or os.environ.get(FOLDER_VARIABLE)) or at)
-    if not (folder / SUMMARY).is_file():
-        _write(part, folder, data_folder, origin, quiet, revision)
-    summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-    if summary["asked"] != origin:
-        raise DataError(f"{folder} holds rows from {summary['asked']}, not from {origin}: give another --work folder")
+    place = data_folder or os.environ.get(FOLDER_VARIABLE)
+    origin = str(Path(place).resolve()) if place else f"hub at {revision or SOURCES[part.name].revision}"
+    work.mkdir(parents=True, exist_ok=True)
+    with alone_in(work, patience=PATIENCE):  # two runs that share a work folder draw the same rows
+        if not _is_current(folder, part.name, origin):
+            _write(part, folder, data_folder, origin, quiet, revision)
+    summary = read_json(folder / SUMMARY)
     pair = SOURCES[part.name].columns.pair is not None
     validation = "test" if summary["validated_on"].startswith("the test rows") else "validation"
     return Drawn(
@@ -87,6 +97,39 @@ def draw(
         columns=Columns(text=("text",), pair="pair" if pair else None, label="label"),
         summary=summary,
     )
+
+
+def _is_current(folder: Path, name: str, origin: str) -> bool:
+    """Whether the rows are there, as they were drawn, from the source as it is now.
+
+    Raises DataError for rows from another folder or commit, and for files that were changed.
+    """
+    if not (folder / SUMMARY).is_file():
+        return False
+    summary = read_json(folder / SUMMARY, "asked", "rows", "validated_on")
+    if summary["asked"] != origin:
+        raise DataError(f"{folder} holds rows from {summary['asked']}, not from {origin}: give another --work folder")
+    if summary.get("files") != _files(origin, name) or "sha256" not in summary:
+        return False
+    for split, known in summary["sha256"].items():
+        file = folder / f"{split}.jsonl"
+        if not file.is_file() or _sha256(file) != known:
+            raise DataError(f"{file} was changed since it was drawn: delete the folder {folder} to draw its rows anew")
+    return True
+
+
+def _files(origin: str, name: str) -> list[list[Any]] | None:
+    """Name, bytes and time of a set's files in a folder, by which a changed source is noticed; None for the hub."""
+    here = Path(origin) / name
+    if not here.is_dir():
+        return None
+    found = sorted(file for file in here.iterdir() if file.is_file())
+    return [[file.name, file.stat().st_size, file.stat().st_mtime_ns] for file in found]
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _without_place(origin: str) -> str:
@@ -121,8 +164,15 @@ def _write(
         validation, held_out, order = train, order[:count], order[count:]
         validated_on = "rows set aside from the training rows"
     pool = order[: part.train_rows]
-    chosen = pool[: max(1, round(len(pool) * part.train_share))]
+    chosen = train.with_every_class(pool[: max(1, round(len(pool) * part.train_share))], order)
     tested = test.sample(part.test_rows)
+    known = train.classes(chosen)
+    for split, rows, places in (("validation", validation, held_out), ("test", test, tested)):
+        if unknown := rows.classes(places) - known:
+            raise DataError(
+                f"{train.named.origin}: no row of training has the class {min(unknown)!r}, which rows of the "
+                f"{split} part have"
+            )
     aside = folder.with_name(folder.name + ".partial")
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
@@ -138,13 +188,15 @@ def _write(
         "rows_there": {"train": len(train.places), "test": len(test.places)},
         "without_label": {"train": train.without_label, "test": test.without_label},
         "validated_on": validated_on,
-        "classes": len(train.named.class_names),
+        "classes": len(known),
         "origin": _without_place(train.named.origin),
         "revision": train.named.revision,
         "licence": train.named.licence,
+        "sha256": {file.stem: _sha256(file) for file in sorted(aside.glob("*.jsonl"))},
         "asked": origin,
+        "files": _files(origin, part.name),
     }
-    (aside / SUMMARY).write_text(json.dumps(summary, indent=1, ensure_ascii=False), encoding="utf-8")
+    write_json(aside / SUMMARY, summary)
     shutil.rmtree(folder, ignore_errors=True)
     aside.replace(folder)
 
@@ -159,6 +211,22 @@ class _Labelled:
     @property
     def without_label(self) -> int:
         return len(self.named.dataset) - len(self.places)
+
+    def classes(self, places: np.ndarray) -> set[str]:
+        """Those of the rows at ``places``."""
+        return set(self.named.dataset.select(places)["label"])
+
+    def with_every_class(self, chosen: np.ndarray, order: np.ndarray) -> np.ndarray:
+        """``chosen``, and of every class that it lacks the first row in ``order`` (a few rows may lack some)."""
+        missing = set(self.named.class_names) - self.classes(chosen)
+        added = []
+        for place in order[len(chosen) :] if missing else ():
+            if (label := self.named.dataset[int(place)]["label"]) in missing:
+                missing.remove(label)
+                added.append(place)
+            if not missing:
+                break
+        return np.concatenate([chosen, np.array(added, dtype=chosen.dtype)])
 
     def sample(self, most: int | None) -> np.ndarray:
         """At most so many rows, drawn with seed 0, in their order; None: all."""
@@ -175,6 +243,8 @@ def _load(name: str, split: str, folder: Path | None, quiet: bool, revision: str
 
 def _labelled(named: NamedData) -> _Labelled:
     labels = [label is not None for batch in named.dataset.iter(batch_size=10_000) for label in batch["label"]]
+    if not any(labels):
+        raise DataError(f"{named.origin}: none of {len(labels):,} rows has a label (column {named.columns.label})")
     return _Labelled(named=named, places=np.flatnonzero(labels))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from budgetformer.data.errors import DataError
 from budgetformer.inference import pick_device
-from budgetformer.reporting.results import append_row, environment, read_rows
+from budgetformer.reporting.results import append_row, environment
 from budgetformer.training import Interrupted, TimeOver
 from budgetformer.training.sharding import check_sharding
 
@@ -23,10 +23,11 @@ from .cost import measure_cost
 from .measure import Measured, measure, measure_tfidf, with_seed
 from .processes import ProcessFailed
 from .recipe import Recipe
+from .row_checks import read_checked
 from .rows import Drawn, draw, missing_data, said_missing
 from .running import Running
 from .scales import expected_seconds
-from .trained import check_pretrained, is_trained, model_folder, train, training_figures
+from .trained import check_pretrained, check_trained_on, is_trained, model_folder, train, training_figures
 
 __all__ = ["Outcome", "Planned", "Running", "in_words", "model_folder", "plan", "reproduce", "run_row"]
 
@@ -45,12 +46,15 @@ class Planned:
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
     """Rows that were written, rows that were there before, what failed with its reason, and the rows that are ``left``
-    because the time was over."""
+    because the time was over. ``no_budgets``: rows that were there, and whose models are no more, so that no budgets
+    could be written. ``mistakes``: how many failed for their data or a model of other rows."""
 
     written: int
     skipped: int
     failed: Sequence[tuple[str, str]]
     left: int = 0
+    no_budgets: int = 0
+    mistakes: int = 0
 
 
 def plan(recipes: Iterable[Recipe], *, seeds: int, running: Running) -> list[Planned]:
@@ -62,12 +66,12 @@ def plan(recipes: Iterable[Recipe], *, seeds: int, running: Running) -> list[Pla
     """
     if seeds < 1:
         raise ValueError(f"seeds must be at least 1, got {seeds}")
-    rows = read_rows(running.results) if running.results.is_file() else []
-    there = {(row.get("recipe"), row.get("scale"), row.get("seed"), row.get("digest")) for row in rows}
+    rows = read_checked(running.results) if running.results.is_file() else []
+    there = {(row["recipe"], row["scale"], row["seed"], row["digest"]) for row in rows if _counts(row, running)}
     took = {
-        (row.get("recipe"), row.get("scale"), row.get("digest")): max(row["seconds"], row.get("training_seconds") or 0)
+        (row["recipe"], row["scale"], row["digest"]): max(row["seconds"], row.get("training_seconds") or 0)
         for row in rows
-        if "seconds" in row
+        if {"recipe", "digest"} <= set(row) and row.get("seconds") is not None
     }
     trained: set[Path] = set()
     planned = []
@@ -83,6 +87,14 @@ def plan(recipes: Iterable[Recipe], *, seeds: int, running: Running) -> list[Pla
             trained |= set(missing)
             planned.append(Planned(recipe=recipe, seed=seed, done=done, trains=bool(missing), seconds=seconds))
     return planned
+
+
+def _counts(row: dict[str, Any], running: Running) -> bool:
+    """Whether a row is one of ``reproduce``, and of the commit that was asked for where one was."""
+    if not {"recipe", "digest"} <= set(row):
+        return False
+    asked = running.revisions.get(row["data"])
+    return asked is None or (row.get("rows") or {}).get("revision") == asked
 
 
 def reproduce(recipes: Iterable[Recipe], *, seeds: int, running: Running) -> Outcome:
@@ -119,7 +131,7 @@ def _reproduce(recipes: list[Recipe], *, seeds: int, running: Running, deadline:
     if missing and set(missing) >= {row.recipe.data.name for row in waiting}:
         raise DataError(said_missing(missing))
     whole, finished = sum(row.seconds for row in waiting), 0.0
-    written, failed = 0, list[tuple[str, str]]()
+    written, mistakes, failed = 0, 0, list[tuple[str, str]]()
     for number, row in enumerate(waiting, start=1):
         if processes.first(lambda: deadline is not None and time.monotonic() >= deadline):
             break
@@ -135,12 +147,20 @@ def _reproduce(recipes: list[Recipe], *, seeds: int, running: Running, deadline:
         except (Interrupted, ProcessFailed):
             raise
         except Exception as error:
+            mistakes += isinstance(error, DataError)
             failed.append((name, _reason(error)))
             if processes.is_first:
                 print(f"failed: {name}: {failed[-1][1]}", file=sys.stderr)
         finished += row.seconds
-    left = len(waiting) - written - len(failed)
-    return Outcome(written=written, skipped=len(planned) - len(waiting), failed=failed, left=left)
+    there = [row for row in planned if row.done]
+    return Outcome(
+        written=written,
+        skipped=len(there),
+        failed=failed,
+        left=len(waiting) - written - len(failed),
+        no_budgets=processes.first(lambda: sum(not _keep_budgets_of(row, running) for row in there)),
+        mistakes=mistakes,
+    )
 
 
 def run_row(recipe: Recipe, *, seed: int, running: Running, deadline: float | None = None) -> None:
@@ -179,23 +199,26 @@ def _trained(recipe: Recipe, seed: int, running: Running, deadline: float | None
     """The folders of the models that a row asks, trained if need be, and the rows of data."""
     processes = running.processes
 
-    def drawing() -> Drawn:
-        return draw(
-            recipe.data,
-            work=running.work,
-            data_folder=running.data_folder,
-            quiet=running.quiet,
-            revision=running.revisions.get(recipe.data.name),
-        )
-
-    drawn = processes.first(drawing)
+    drawn = processes.first(partial(_drawn, recipe, running))
     if recipe.training is None:
         return [], drawn
     folders = [model_folder(needed, seed, running) for needed in recipe.trainings()]
     for needed, folder in zip(recipe.trainings(), folders, strict=True):
-        if not processes.first(partial(is_trained, folder)):
+        if processes.first(partial(is_trained, folder)):
+            processes.first(partial(check_trained_on, folder, drawn))
+        else:
             train(needed, drawn, folder, running, deadline=deadline)
     return folders, drawn
+
+
+def _drawn(recipe: Recipe, running: Running) -> Drawn:
+    return draw(
+        recipe.data,
+        work=running.work,
+        data_folder=running.data_folder,
+        quiet=running.quiet,
+        revision=running.revisions.get(recipe.data.name),
+    )
 
 
 def _figures(
@@ -204,7 +227,7 @@ def _figures(
     """What is measured of a trained model, of TF-IDF, or of the cost of a step."""
     if drawn is None:
         return measure_cost(recipe, seed=seed, device=running.device)
-    rows = {"rows": {k: v for k, v in drawn.summary.items() if k not in ("name", "asked")}}
+    rows = {"rows": {k: v for k, v in drawn.summary.items() if k not in ("name", "asked", "files")}}
     if recipe.training is None:
         return rows | measure_tfidf(drawn, seed=seed).figures
     keep = running.keep_budgets is not None
@@ -232,14 +255,38 @@ def in_words(seconds: float) -> str:
 def _keep_budgets(recipe: Recipe, seed: int, measured: Measured, running: Running) -> None:
     if running.keep_budgets is None or measured.budgets_RL is None:
         return
-    running.keep_budgets.mkdir(parents=True, exist_ok=True)
-    name = f"{recipe.label.replace('/', '-')}-{recipe.scale}-seed{seed}.csv"
+    file = _budgets_file(recipe, seed, running.keep_budgets)
+    file.parent.mkdir(parents=True, exist_ok=True)
     layers = [f"layer{i}" for i in range(measured.budgets_RL.shape[1])]
-    with (running.keep_budgets / name).open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
+    aside = file.with_name(f"{file.name}.partial")
+    with aside.open("w", encoding="utf-8", newline="") as opened:
+        writer = csv.writer(opened, lineterminator="\n")
         writer.writerow(["row", "label", "predicted", "correct", *layers])
         for (number, label, predicted), budget_L in zip(measured.answers, measured.budgets_RL, strict=True):
             writer.writerow([number, label, predicted, int(label == predicted), *(f"{s:.5f}" for s in budget_L)])
+    aside.replace(file)
+
+
+def _budgets_file(recipe: Recipe, seed: int, folder: Path) -> Path:
+    return folder / f"{recipe.label.replace('/', '-')}-{recipe.scale}-seed{seed}.csv"
+
+
+def _keep_budgets_of(row: Planned, running: Running) -> bool:
+    """Write the budgets of a row that was there before, where they are asked for and its model is still there."""
+    recipe, training = row.recipe, row.recipe.training
+    if running.keep_budgets is None or training is None or not training.config.get("budgeted", True) or recipe.ask.cost:
+        return True
+    if _budgets_file(recipe, row.seed, running.keep_budgets).is_file():
+        return True
+    folders = [model_folder(needed, row.seed, running) for needed in recipe.trainings()]
+    if not all(map(is_trained, folders)):
+        return False
+    _say(running, f"budgets of {recipe.label}, seed {row.seed}, whose row is there")
+    drawn = _drawn(recipe, running)
+    for folder in folders:
+        check_trained_on(folder, drawn)
+    _figures(with_seed(recipe, row.seed), folders, drawn, seed=row.seed, running=running)
+    return True
 
 
 def _say(running: Running, text: str) -> None:

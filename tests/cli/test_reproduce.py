@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from budgetformer.cli import reproduce as command
 from budgetformer.data.registry import SOURCES
-from budgetformer.reporting.results import read_rows
+from budgetformer.reporting.results import append_row, read_rows
 from budgetformer_paper import run as runs
 from budgetformer_paper.recipes import experiments
 from budgetformer_paper.scales import SCALES
@@ -72,6 +73,10 @@ def test_a_table_from_the_command_to_the_report(here: Here, options: list[object
         (["table2", "--only", "bert"], "--only must be one of transformer"),
         (["table2", "--results", ".", "--dry-run"], "--results . is a folder; give a file of rows"),
         (["table2", "--work", __file__, "--dry-run"], "is a file; give a folder"),
+        (["table2", "--budgets", __file__, "--dry-run"], "is a file; give a folder"),
+        (["table2", "--work", f"{__file__}/w"], "is a file; give a folder"),
+        (["table2", "--results", f"{__file__}/r.jsonl"], "is a file; give a folder"),
+        (["table2", "--results", "/dev/null"], "--results /dev/null is not an ordinary file"),
         (["table2", "--seeds", "0"], "--seeds must be at least 1"),
         (["table2", "--tokenizer", "x"], "--tokenizer has no effect at scale cpu"),
         (["report", "--dry-run"], "--dry-run has no effect on a report"),
@@ -107,6 +112,37 @@ def test_a_missing_set_is_reported_at_the_end_and_the_others_have_their_rows(
     assert "1 rows added" in done.out
     assert done.out.rstrip().splitlines()[-1].startswith("failed: table2/snli/tfidf, seed 0: these files are missing")
     assert [row["data"] for row in read_rows(tmp_path / "rows.jsonl")] == ["imdb"]
+
+
+def test_data_that_no_run_can_use_are_a_mistake(here: Here, options: list[object], tmp_path: Path) -> None:
+    """Exit code 2, the source named, and mended data are read by the same command."""
+    train = tmp_path / "data" / "imdb" / "train.jsonl"
+    good = train.read_text()
+    train.write_text(good.replace('"label": 1', '"label": 0'))
+    done = here("reproduce", "table2", *options, "--only", "tfidf")
+    assert done.code == 2
+    assert "imdb/train.jsonl: no row of training has the class 'pos'" in done.err
+    train.write_text(good)
+    assert here("reproduce", "table2", *options, "--only", "tfidf").code == 0
+
+
+def test_a_bad_row_stops_it_before_any_work(here: Here, options: list[object], tmp_path: Path) -> None:
+    assert here("reproduce", "table2", *options, "--only", "tfidf").code == 0
+    file = tmp_path / "rows.jsonl"
+    (row,) = read_rows(file)
+    append_row(file, row | {"accuracy": None})
+    for arguments in (["table2", *options, "--only", "transformer"], ["report", "--results", file]):
+        said = here.mistake("reproduce", *arguments)
+        assert f"{file}, line 2: field 'accuracy' is None, not a number from 0 to 1" in said
+    assert not (tmp_path / "work" / "models").exists()
+
+
+def test_rows_without_a_model_any_more_have_no_budgets(here: Here, options: list[object], tmp_path: Path) -> None:
+    rows = ["--only", "budgetformer", "--budgets", tmp_path / "budgets"]
+    assert here("reproduce", "table2", *options, *rows[:2]).code == 0
+    shutil.rmtree(tmp_path / "work" / "models")
+    done = here("reproduce", "table2", *options, *rows)
+    assert (done.code, "no budgets of 1 rows that were there before" in done.out) == (0, True)
 
 
 def test_the_time_limit_leaves_rows_for_the_next_call(here: Here, options: list[object], tmp_path: Path) -> None:

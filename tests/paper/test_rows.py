@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,3 +75,70 @@ def test_rows_of_another_folder_are_not_taken_for_these(data_folder: Path, tmp_p
     draw(DataPart(name="imdb"), work=tmp_path, data_folder=data_folder)
     with pytest.raises(DataError, match="give another --work folder"):
         draw(DataPart(name="imdb"), work=tmp_path, data_folder=tmp_path)
+
+
+PART = DataPart(name="imdb", train_rows=40, validation_rows=8, test_rows=10, validation_on_test=False)
+
+
+def test_every_class_is_trained_on_however_few_rows_there_are(data_folder: Path, tmp_path: Path) -> None:
+    part = DataPart(name="dbpedia14", train_rows=64, train_share=0.1, test_rows=20, validation_on_test=False)
+    few = draw(part, work=tmp_path, data_folder=data_folder)
+    assert len(set(few.read("train")["label"])) == 14
+    assert few.summary["rows"]["train"] == few.read("train").num_rows
+    whole = draw(replace(part, train_share=1.0), work=tmp_path, data_folder=data_folder)
+    assert set(few.read("train")["text"]) <= set(whole.read("train")["text"])
+
+
+def test_rows_that_were_changed_in_the_work_folder_are_refused(data_folder: Path, tmp_path: Path) -> None:
+    drawn = draw(PART, work=tmp_path, data_folder=data_folder)
+    drawn.test.write_text("".join(drawn.test.read_text().splitlines(keepends=True)[:7]))
+    with pytest.raises(DataError, match=r"test\.jsonl was changed since it was drawn: delete the folder"):
+        draw(PART, work=tmp_path, data_folder=data_folder)
+    (drawn.test.parent / "rows.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"rows\.json is damaged: delete the folder"):
+        draw(PART, work=tmp_path, data_folder=data_folder)
+
+
+def test_a_mended_source_is_drawn_anew(data_folder: Path, tmp_path: Path) -> None:
+    own = tmp_path / "sets" / "imdb"
+    shutil.copytree(data_folder / "imdb", own)
+    lines = (own / "train.jsonl").read_text().splitlines()
+    (own / "train.jsonl").write_text("\n".join(line for line in lines if '"label": 0' in line) + "\n")
+    with pytest.raises(DataError, match=r"imdb/train\.jsonl: no row of training has the class 'pos'"):
+        draw(PART, work=tmp_path / "w", data_folder=own.parent)
+    (own / "train.jsonl").write_text("\n".join(lines) + "\n")
+    assert draw(PART, work=tmp_path / "w", data_folder=own.parent).summary["classes"] == 2
+    (own / "test.jsonl").write_text("\n".join(lines[:30]) + "\n")
+    assert draw(PART, work=tmp_path / "w", data_folder=own.parent).summary["rows_there"]["test"] == 30
+
+
+def test_a_set_without_labels_is_named(data_folder: Path, tmp_path: Path) -> None:
+    own = tmp_path / "sets" / "imdb"
+    shutil.copytree(data_folder / "imdb", own)
+    (own / "test.jsonl").write_text('{"text": "a", "label": -1}\n')
+    with pytest.raises(DataError, match=r"imdb/test\.jsonl: none of 1 rows has a label \(column label\)"):
+        draw(PART, work=tmp_path / "w", data_folder=own.parent)
+
+
+def test_one_folder_may_be_spelt_in_two_ways(
+    data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw(PART, work=tmp_path, data_folder=data_folder)
+    monkeypatch.chdir(data_folder.parent)
+    monkeypatch.setenv("BUDGETFORMER_DATA", f"./{data_folder.name}/../{data_folder.name}")
+    assert draw(PART, work=tmp_path, data_folder=None).summary["rows"]["train"] == 40
+
+
+def test_two_runs_that_begin_together_draw_the_same_whole_rows(data_folder: Path, tmp_path: Path) -> None:
+    """Two real processes on one empty work folder."""
+    code = (
+        "import sys; from pathlib import Path; from tests.paper.test_rows import PART; from budgetformer_paper.rows "
+        "import draw; print(draw(PART, work=Path(sys.argv[1]), data_folder=Path(sys.argv[2])).trained_on)"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path), str(data_folder)]
+    here = Path(__file__).parent.parent.parent
+    started = [subprocess.Popen(command, cwd=here, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [process.communicate(timeout=120)[0].strip() for process in started]
+    assert [process.returncode for process in started] == [0, 0]
+    assert said[0] == said[1] == draw(PART, work=tmp_path, data_folder=data_folder).trained_on
+    assert [path.name for path in (tmp_path / "rows").iterdir() if "partial" in path.name] == []

@@ -25,6 +25,7 @@ from budgetformer_paper.recipes import (
     table3_fixed,
     table4_random,
     table4_static,
+    table6,
     with_config,
 )
 from budgetformer_paper.run import Running, model_folder, plan, reproduce
@@ -123,10 +124,9 @@ def test_finished_rows_are_skipped_and_further_seeds_are_added(running: Running)
 
 def test_a_changed_recipe_is_run_anew(running: Running) -> None:
     (recipe,) = smoked(table2_budgetformer("imdb"))
-    append_row(
-        running.results,
-        {"recipe": recipe.label, "scale": "smoke", "seed": 0, "digest": recipe.row_digest()},
-    )
+    told = {"experiment": "table2", "what": recipe.what, "data": "imdb", "printed": {}}
+    named = {"recipe": recipe.label, "scale": "smoke", "seed": 0, "digest": recipe.row_digest()}
+    append_row(running.results, told | named)
     assert [row.done for row in plan([recipe], seeds=1, running=running)] == [True]
     assert [row.done for row in plan([with_config(recipe, gamma=1.0)], seeds=1, running=running)] == [False]
 
@@ -305,3 +305,63 @@ def test_budgets_of_every_test_row_are_written_on_request(running: Running, tmp_
     assert 0 < sum(one["correct"] == "1" for one in found) < len(found)
     mean = sum(float(one["layer0"]) + float(one["layer1"]) for one in found) / (2 * len(found))
     assert mean == pytest.approx(row["mean_budget"], abs=1e-4)
+
+
+def test_budgets_of_a_row_that_is_there_are_written_from_its_model(running: Running, tmp_path: Path) -> None:
+    recipes = smoked(table2_budgetformer("imdb"), table2_transformer("imdb"), table2_tfidf("imdb"))
+    reproduce(recipes, seeds=1, running=running)
+    asked = replace(running, keep_budgets=tmp_path / "budgets")
+    outcome = reproduce(recipes, seeds=1, running=asked)
+    assert (outcome.written, outcome.skipped, outcome.no_budgets) == (0, 3, 0)
+    assert [path.name for path in (tmp_path / "budgets").iterdir()] == ["table2-imdb-budgetformer-smoke-seed0.csv"]
+    assert len(read_rows(running.results)) == 3
+    (tmp_path / "budgets" / "table2-imdb-budgetformer-smoke-seed0.csv").unlink()
+    shutil.rmtree(running.work / "models")
+    assert reproduce(recipes, seeds=1, running=asked).no_budgets == 1
+
+
+def test_a_model_of_other_rows_is_not_asked(running: Running, tmp_path: Path) -> None:
+    recipes = smoked(table2_budgetformer("imdb"))
+    reproduce(recipes, seeds=1, running=running)
+    running.results.unlink()
+    assert running.data_folder is not None
+    shutil.rmtree(running.work / "rows")
+    other = tmp_path / "other"
+    shutil.copytree(running.data_folder / "imdb", other / "imdb")
+    train = other / "imdb" / "train.jsonl"
+    train.write_text(train.read_text().replace("river", "bank"))
+    outcome = reproduce(recipes, seeds=1, running=replace(running, data_folder=other))
+    assert (outcome.written, outcome.mistakes) == (0, 1)
+    assert "was trained on other rows than" in outcome.failed[0][1]
+    assert not running.results.exists()
+
+
+def test_a_row_of_another_commit_is_not_the_one_that_was_asked_for(running: Running) -> None:
+    recipes = smoked(table2_tfidf("imdb"))
+    reproduce(recipes, seeds=1, running=running)
+    assert [row.done for row in plan(recipes, seeds=1, running=running)] == [True]
+    asked = replace(running, revisions={"imdb": "abc"})
+    assert [row.done for row in plan(recipes, seeds=1, running=asked)] == [False]
+    text = running.results.read_text()
+    running.results.write_text(text.replace('"revision": null', '"revision": "abc"'))
+    assert [row.done for row in plan(recipes, seeds=1, running=asked)] == [True]
+
+
+def test_what_an_unfinished_training_needs_goes_when_it_is_finished_after_all(running: Running) -> None:
+    """Killed between the last update and the removal of the checkpoints."""
+    recipes = smoked(table2_budgetformer("imdb"))
+    reproduce(recipes, seeds=1, running=running)
+    (model,) = (running.work / "models" / "smoke").iterdir()
+    (model / "checkpoints").mkdir()
+    running.results.unlink()
+    assert reproduce(recipes, seeds=1, running=running).written == 1
+    assert not (model / "checkpoints").exists()
+    (model / "training.json").write_text("")
+    running.results.unlink()
+    ((_, reason),) = reproduce(recipes, seeds=1, running=running).failed
+    assert "training.json is damaged: delete the folder" in reason
+
+
+def test_the_smallest_share_of_the_smallest_scale_runs(running: Running) -> None:
+    outcome = reproduce(smoked(table6("dbpedia14", 0.1)), seeds=1, running=running)
+    assert (outcome.written, outcome.failed) == (1, [])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,10 +11,11 @@ import typer
 
 from . import options as o
 from .outcome import FAILED, MISTAKE, STOPPED, Stopped
+from .reproduce_places import SETS, check_places, chosen_revisions
 
 if TYPE_CHECKING:
     from budgetformer_paper.recipe import Recipe
-    from budgetformer_paper.run import Planned, Running
+    from budgetformer_paper.run import Outcome, Planned, Running
 
 NAME = "reproduce"
 REPORT = "report"
@@ -34,10 +33,8 @@ EXPERIMENTS = (
     "ablations",
     "cost",
 )
-SETS = ("dbpedia14", "ag_news", "imdb", "snli", "yelp_full")
 SCALES = ("smoke", "cpu-small", "cpu", "paper-shape", "paper")
 WORK = Path("runs/reproduction")
-_REVISION = re.compile(r"\w[\w./-]*", re.ASCII)  # a commit, or a branch or tag of the hub
 EXAMPLES = (
     "Examples:",
     "budgetformer reproduce table2 --scale cpu --data-folder data --dry-run",
@@ -138,11 +135,8 @@ def run(
         raise ValueError(f"--seeds must be at least 1, got {seeds}")
     if time_limit is not None and not 0 < time_limit < math.inf:
         raise ValueError(f"--time-limit must be above 0 minutes, got {time_limit:g}")
-    if results.is_dir():
-        raise ValueError(f"--results {results} is a folder; give a file of rows")
-    if work.exists() and not work.is_dir():
-        raise ValueError(f"--work {work} is a file; give a folder")
-    revisions = _revisions(revision, data_folder)
+    check_places(results, work, budgets)
+    revisions = chosen_revisions(revision, data_folder)
     scale = scale or "cpu"
     if tokenizer is not None and scale in ("smoke", "cpu-small", "cpu"):
         raise ValueError(f"--tokenizer has no effect at scale {scale}, which trains a vocabulary; leave it out")
@@ -182,14 +176,17 @@ def run(
         raise Stopped(
             "stopped; finished rows are kept, and so is the newest checkpoint of a training: the same command goes on"
         ) from stopped
-    _show(results, scale, name)
+    if outcome.written or outcome.skipped:
+        _show(results, scale, name)
     print(f"{outcome.written} rows added to {results}, {outcome.skipped} were there before")
+    if outcome.no_budgets:
+        print(f"no budgets of {outcome.no_budgets} rows that were there before: their models are not in {work}")
     if outcome.left:
         print(f"the time is over with {outcome.left} rows to do: the same command goes on")
     for row, reason in outcome.failed:
         print(f"failed: {row}: {reason}")
     if outcome.failed:
-        raise typer.Exit(FAILED)
+        raise typer.Exit(_code(outcome))
 
 
 def _beside(recipes: Sequence[Recipe], seeds: int, asked: Running, *, dry_run: bool) -> None:
@@ -207,23 +204,12 @@ def _beside(recipes: Sequence[Recipe], seeds: int, asked: Running, *, dry_run: b
     except ValueError:
         raise typer.Exit(MISTAKE) from None
     if outcome.failed:
-        raise typer.Exit(FAILED)
+        raise typer.Exit(_code(outcome))
 
 
-def _revisions(given: Sequence[str] | None, data_folder: Path | None) -> dict[str, str]:
-    """Commits by data set, from SET=COMMIT."""
-    if given and (data_folder is not None or os.environ.get("BUDGETFORMER_DATA")):
-        raise ValueError("--revision has no effect on a data folder: leave one of them out")
-    found: dict[str, str] = {}
-    for one in given or ():
-        name, _, commit = one.partition("=")
-        commit = commit.strip()
-        if name not in SETS or not _REVISION.fullmatch(commit) or ".." in commit:
-            raise ValueError(f"--revision takes SET=COMMIT with one of {', '.join(SETS)}, got {one!r}")
-        if found.get(name, commit) != commit:
-            raise ValueError(f"--revision names two commits of {name}, {found[name]} and {commit}; give one")
-        found[name] = commit
-    return found
+def _code(outcome: Outcome) -> int:
+    """A mistake when nothing could be made for reasons that lie in the data, else a failure."""
+    return MISTAKE if outcome.mistakes == len(outcome.failed) and not outcome.written else FAILED
 
 
 def _recipes(
@@ -269,10 +255,9 @@ def _list(planned: Sequence[Planned], scale: str, running: Running) -> None:
 
 def _show(results: Path, scale: str, name: str) -> None:
     from budgetformer_paper.report import report_tables
+    from budgetformer_paper.row_checks import read_checked
 
-    from ..reporting.results import read_rows
-
-    rows = read_rows(results) if results.is_file() else []
+    rows = read_checked(results) if results.is_file() else []
     here = [row for row in rows if (row.get("scale"), row.get("experiment")) == (scale, name)]
     for made in report_tables(here):
         print(made.to_text() + "\n")

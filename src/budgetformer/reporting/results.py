@@ -45,8 +45,9 @@ def append_row(path: str | Path, row: Mapping[str, Any]) -> None:
         os.close(handle)
 
 
-def read_rows(path: str | Path) -> list[dict[str, Any]]:
-    """All rows in order. Raises ValueError that names file and line for a line that is not a whole JSON object."""
+def read_rows(path: str | Path, *, check: Callable[[dict[str, Any]], str | None] | None = None) -> list[dict[str, Any]]:
+    """All rows in order. Raises ValueError that names file and line for a line that is not a whole JSON object, or of
+    which ``check`` says what is wrong."""
     path = Path(path)
     if not path.is_file():
         raise ValueError(f"results {path} {'is a folder' if path.is_dir() else 'does not exist'}")
@@ -57,12 +58,16 @@ def read_rows(path: str | Path) -> list[dict[str, Any]]:
             continue
         try:
             row = json.loads(line)
+        except RecursionError as error:
+            raise ValueError(f"{path}, line {number} is nested too deeply: {_start(line)}; delete this line") from error
         except ValueError as error:
             cut = number == len(lines)
             reason = "was cut off while it was written" if cut else f"is not JSON ({error})"
             raise ValueError(f"{path}, line {number} {reason}: {_start(line)}; delete this line") from error
         if not isinstance(row, dict):
             raise ValueError(f"{path}, line {number} is not a JSON object: {_start(line)}; delete this line")
+        if check is not None and (wrong := check(row)):
+            raise ValueError(f"{path}, line {number}: {wrong}; mend or delete this line")
         rows.append(row)
     return rows
 
