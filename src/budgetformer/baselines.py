@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from .configuration import IGNORED
+from .data.errors import DataError
 from .metering.scores import scores
 from .method import Policy, dense_policy, fixed_policy, random_policy, static_policy
 
@@ -34,14 +35,30 @@ def evaluate_tfidf(train: datasets.Dataset, test: datasets.Dataset, *, seed: int
     """Fit on ``train`` and measure on ``test``; labels are indices, rows without label are left out.
 
     Returns accuracy, macro_f1, rows, texts_per_second (vectorising and predicting, as for the models).
+    Raises DataError for training texts that share no word.
     """
     texts, labels = _known(train)
+    if not _shared_words(texts):
+        raise DataError(
+            f"TF-IDF counts words that at least 2 training texts have, and these {len(texts):,} texts share none"
+        )
     model = tfidf(seed=seed).fit(texts, labels)
     test_texts, truth = _known(test)
     started = time.perf_counter()
     guesses = model.predict(test_texts)
     seconds = time.perf_counter() - started
     return scores(truth, guesses) | {"rows": len(truth), "texts_per_second": len(truth) / seconds}
+
+
+def _shared_words(texts: Sequence[str]) -> bool:
+    """Whether any word stands in two of the texts."""
+    words, seen = TfidfVectorizer().build_analyzer(), set[str]()
+    for text in texts:
+        here = set(words(text))
+        if here & seen:
+            return True
+        seen |= here
+    return False
 
 
 def _known(dataset: datasets.Dataset) -> tuple[Sequence[str], np.ndarray]:

@@ -96,8 +96,11 @@ def write(rows: Sequence[dict[str, Any]], output: Path) -> Report:
     sections = _sections(summaries(rows), rows, whole=True)
     if not sections:
         raise ValueError("there are no rows of reproduced experiments: run budgetformer reproduce table2 first")
+    markdown, page = output / "report.md", output / "report.html"
+    for file in (markdown, page):
+        if file.is_dir():
+            raise ValueError(f"{file} is a folder, and a file of that name is to be written: give another --output")
     output.mkdir(parents=True, exist_ok=True)
-    markdown = output / "report.md"
     before = set(PICTURE.findall(markdown.read_text(encoding="utf-8"))) if markdown.is_file() else set()
     parts, number = [f"# {TITLE}", *INTRO], 0
     for section in sections:
@@ -112,7 +115,7 @@ def write(rows: Sequence[dict[str, Any]], output: Path) -> Report:
     aside.replace(markdown)
     for name in before - set(PICTURE.findall(text)):
         (output / name).unlink(missing_ok=True)
-    html = write_report(output / "report.html", title=TITLE, intro=list(INTRO), sections=sections)
+    html = write_report(page, title=TITLE, intro=list(INTRO), sections=sections)
     return Report(markdown=markdown, html=html)
 
 

@@ -132,6 +132,12 @@ def test_what_is_no_model_is_refused(tmp_path: Path, refused: Callable[..., str]
     refused(tmp_path / "empty", "config.json is not readable as a configuration")
 
 
+@pytest.mark.parametrize("content", ["[]", "3", "null", '"x"'])
+def test_a_configuration_that_is_no_object_is_refused(copy: Path, content: str, refused: Callable[..., str]) -> None:
+    (copy / "config.json").write_text(content, encoding="utf-8")
+    refused(copy, r"config.json (is not readable as a configuration|holds no JSON object)")
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

@@ -330,6 +330,10 @@ def test_the_report_is_one_page_twice(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no rows"):
         write([{"experiment": "demo"}], tmp_path / "nothing")
     assert not (tmp_path / "nothing").exists()
+    (tmp_path / "taken" / "report.html").mkdir(parents=True)
+    with pytest.raises(ValueError, match=r"report\.html is a folder"):
+        write(rows, tmp_path / "taken")
+    assert [path.name for path in (tmp_path / "taken").iterdir()] == ["report.html"]
 
 
 def test_the_page_says_what_was_trained_and_where() -> None:

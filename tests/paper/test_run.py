@@ -365,3 +365,15 @@ def test_what_an_unfinished_training_needs_goes_when_it_is_finished_after_all(ru
 def test_the_smallest_share_of_the_smallest_scale_runs(running: Running) -> None:
     outcome = reproduce(smoked(table6("dbpedia14", 0.1)), seeds=1, running=running)
     assert (outcome.written, outcome.failed) == (1, [])
+
+
+def test_texts_that_share_no_word_are_a_mistake(running: Running, tmp_path: Path) -> None:
+    own = tmp_path / "own" / "imdb"
+    own.mkdir(parents=True)
+    (own / "labels.txt").write_text("neg\npos\n")
+    for split in ("train", "test"):
+        rows = (json.dumps({"text": f"{split}word{i}", "label": i % 2}) for i in range(40))
+        (own / f"{split}.jsonl").write_text("\n".join(rows) + "\n")
+    outcome = reproduce(smoked(table2_tfidf("imdb")), seeds=1, running=replace(running, data_folder=own.parent))
+    assert outcome.mistakes == 1
+    assert "TF-IDF counts words that at least 2 training texts have" in outcome.failed[0][1]

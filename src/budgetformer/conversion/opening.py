@@ -127,6 +127,8 @@ def _config(name: str, folder: str) -> dict[str, Any]:
             f"{name} is neither a folder nor a model that the hub or its local cache gave ({why}); "
             "without network, give the folder of a model that was saved with save_pretrained"
         ) from problem
+    if not isinstance(config, dict):
+        raise ValueError(f"{Path(name) / folder / 'config.json'} holds no JSON object, so it is no configuration")
     return config
 
 
@@ -153,6 +155,12 @@ def _json(name: str, file: str, folder: str = "") -> Any:
         return None
 
 
+def _object(name: str, file: str, folder: str) -> dict[str, Any]:
+    """The JSON object in a file; empty without the file, or when it holds something else."""
+    value = _json(name, file, folder)
+    return value if isinstance(value, dict) else {}
+
+
 def _sentence_transformer(name: str, modules: list[Any]) -> tuple[str, dict[str, Any]]:
     """The encoder's folder, and the other fields of its Place. Raises ValueError for another pooling."""
     named = [m for m in modules if isinstance(m, dict)]
@@ -161,12 +169,12 @@ def _sentence_transformer(name: str, modules: list[Any]) -> tuple[str, dict[str,
     if "Transformer" not in paths:
         raise ValueError(f"{name} is a model of sentence-transformers without an encoder (modules.json)")
     folder = paths["Transformer"]
-    settings = _json(name, "sentence_bert_config.json", folder) or {}
+    settings = _object(name, "sentence_bert_config.json", folder)
     others = tuple(f"{kind} ({path})" for kind, path in kinds if kind not in READ_MODULES)
     found: dict[str, Any] = {"max_length": settings.get("max_seq_length"), "left_out": others}
     if "Pooling" not in paths:
         return folder, found
-    pooling = _json(name, "config.json", paths["Pooling"]) or {}
+    pooling = _object(name, "config.json", paths["Pooling"])
     modes = {key.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token") for key in pooling}
     modes = {m for m in modes if any(pooling.get(f"pooling_mode_{m}{end}") for end in ("", "_token", "_tokens"))}
     if isinstance(pooling.get("pooling_mode"), str):
