@@ -18,21 +18,25 @@ body { margin: 2rem auto; padding: 0 1rem; max-width: 50rem; background: #fff; c
   font: 16px/1.5 system-ui, "Segoe UI", "DejaVu Sans", Arial, sans-serif; }
 h1 { font-size: 1.7rem; line-height: 1.25; }
 h2 { font-size: 1.2rem; margin-top: 2.5rem; border-bottom: 1px solid #999; }
-.scroll { overflow-x: auto; }
+.scroll { overflow-x: auto; position: relative; left: 50%; transform: translateX(-50%); width: max-content;
+  min-width: 100%; max-width: min(96vw, 76rem); }
 table { border-collapse: collapse; margin: 1rem 0; width: 100%; font-variant-numeric: tabular-nums; }
 caption { text-align: left; padding-bottom: .4rem; color: #444; }
+td { max-width: 30rem; }
 th, td { padding: .3rem .6rem; border-bottom: 1px solid #ccc; text-align: left; vertical-align: top;
   overflow-wrap: break-word; font-weight: normal; }
 thead th { border-bottom: 2px solid #1a1a1a; font-weight: bold; overflow-wrap: normal; }
 nav li { line-height: 1.4; }
 .right { text-align: right; overflow-wrap: normal; }
+td.right { white-space: nowrap; }
 figure { margin: 2rem 0; }
 img { max-width: 100%; height: auto; }
 figcaption { color: #444; font-size: .95rem; }
 @page { size: A4; margin: 18mm 20mm; }
 @media print {
   body { margin: 0; padding: 0; max-width: none; font-size: 10pt; }
-  .scroll { overflow: visible; }
+  .scroll { overflow: visible; position: static; transform: none; width: auto; max-width: none; }
+  td.right { white-space: normal; }
   th, td { overflow-wrap: anywhere; }
   nav { display: none; }
   figure, tr { break-inside: avoid; }

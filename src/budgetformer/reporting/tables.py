@@ -149,7 +149,7 @@ def _one_line(text: str) -> str:
 
 
 def _is_number(cell: str) -> bool:
-    return cell in ("", NONE) or re.match(r"[+−-]?\d", cell) is not None
+    return cell in ("", NONE) or re.match(r"(± |[+−-])?\d", cell) is not None
 
 
 def _padded(cell: str, width: int, side: str) -> str:
