@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -83,10 +84,17 @@ def draw(
     folder = work / "rows" / f"{part.name}-{digest(asdict(part))}"
     place = data_folder or os.environ.get(FOLDER_VARIABLE)
     origin = str(Path(place).resolve()) if place else f"hub at {revision or SOURCES[part.name].revision}"
-    work.mkdir(parents=True, exist_ok=True)
-    with alone_in(work, patience=PATIENCE):  # two runs that share a work folder draw the same rows
-        if not _is_current(folder, part.name, origin):
-            _write(part, folder, data_folder, origin, quiet, revision)
+    made = [place for place in (folder.parent, work) if not place.exists()]
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with alone_in(folder.parent, patience=PATIENCE):  # two runs that share a work folder draw the same rows
+            if not _is_current(folder, part.name, origin):
+                _write(part, folder, data_folder, origin, quiet, revision)
+    except BaseException:
+        for place in made:  # nothing stays of what was refused
+            with suppress(OSError):
+                place.rmdir()
+        raise
     summary = read_json(folder / SUMMARY)
     pair = SOURCES[part.name].columns.pair is not None
     validation = "test" if summary["validated_on"].startswith("the test rows") else "validation"
