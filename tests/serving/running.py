@@ -61,18 +61,27 @@ class Running:
         assert self.process.stdout is not None
         self.process.stdout.close()
 
-    def until(self, true: Callable[[], bool]) -> None:
-        """Wait for something that must come true while the server lives."""
-        end = time.monotonic() + PATIENCE
+    def until(self, true: Callable[[], bool], patience: float = PATIENCE) -> None:
+        """Wait for something that must come true within ``patience`` seconds while the server lives."""
+        end = time.monotonic() + patience
         while time.monotonic() < end:
-            assert self.process.poll() is None, self.log.read_text(encoding="utf-8")
+            self.lives()
             try:
                 if true():
                     return
             except httpx.ConnectError:
                 pass
             time.sleep(0.02)
-        raise AssertionError(f"it did not happen: {self.log.read_text(encoding='utf-8')}")
+        raise AssertionError(f"it did not happen; the end of the log: {self.end_of_log()}")
+
+    def lives(self) -> None:
+        """Fail with the exit code and the end of the log when the server has ended."""
+        code = self.process.poll()
+        assert code is None, f"the server ended with {code}; the end of the log: {self.end_of_log()}"
+
+    def end_of_log(self) -> str:
+        """What a failed test shows of the log."""
+        return self.log.read_text(encoding="utf-8")[-3000:]
 
     def classify(self, *texts: str, **fields: Any) -> list[dict[str, Any]]:
         """The answers to texts; fails unless the status is 200."""

@@ -178,17 +178,23 @@ def test_workers_share_cores_and_figures_and_are_replaced(slow_folder: Path, tmp
             return {line["process"] for line in lines}
 
         server.until(lambda: len(answered()) == 2)
-        number = len([line for line in server.lines() if line.get("route") == "/classify"])
-        lines = server.client.get("/metrics").text.splitlines()
-        assert f"budgetformer_texts_total {float(number)}" in lines
+
+        def counted() -> bool:  # a line of the log follows its answer
+            number = len([line for line in server.lines() if line.get("route") == "/classify"])
+            return f"budgetformer_texts_total {float(number)}" in server.client.get("/metrics").text.splitlines()
+
+        server.until(counted)
         before = answered()
         with ThreadPoolExecutor(1) as pool:
             lost = pool.submit(httpx.post, f"{server.url}/classify", json={"texts": long_texts(MANY)}, timeout=60)
             server.until(lambda: waiting(server) > 100)
-            psutil.Process(holder_of(before)).kill()
+            holder = psutil.Process(holder_of(before))
+            holder.suspend()  # so that the worker surely dies while it is asked whether it lives
+            time.sleep(2)
+            holder.kill()
             with pytest.raises(httpx.TransportError):
                 lost.result()
-        server.until(lambda: len(answered()) == 3)
+        server.until(lambda: len(answered()) == 3, patience=60)  # not the two minutes that a silent worker is given
         server.until(lambda: waiting(server) == 0)
         assert server.stop() == 0
 

@@ -88,15 +88,29 @@ def _several(settings: ServingSettings, listener: socket.socket, prepare: Callab
 
 
 class _Workers(Multiprocess):
-    """As in uvicorn; what a worker that died had waiting leaves the figures when its place is taken."""
+    """As in uvicorn, but for two things that follow the death of a worker.
+
+    What it had waiting leaves the figures when its place is taken. And it is missed at once: uvicorn asks a worker over
+    a pipe whose far end it keeps open itself, so one that dies between question and answer would never be heard to hang
+    up, and be waited for until ``timeout_worker_healthcheck``.
+    """
+
+    def init_processes(self) -> None:
+        super().init_processes()
+        self._hang_up()
 
     def keep_subprocess_alive(self) -> None:
         from prometheus_client.multiprocess import mark_process_dead
 
         before = {process.pid for process in self.processes}
         super().keep_subprocess_alive()
+        self._hang_up()
         for gone in before - {process.pid for process in self.processes}:
             mark_process_dead(gone)
+
+    def _hang_up(self) -> None:
+        for process in self.processes:
+            process.child_conn.close()  # the worker has its own; closing twice does nothing
 
 
 def make_app(settings: ServingSettings, prepare: Callable[[], None]) -> Any:
