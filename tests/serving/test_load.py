@@ -20,7 +20,7 @@ from budgetformer import Classifier
 
 from ..conftest import WORDS
 from ..model_folders import make_folder
-from .running import KEYED, Running, equal, refused, strict
+from .running import KEYED, PATIENCE, Running, equal, refused, strict
 
 SLOW = {
     "hidden_size": 192,
@@ -197,6 +197,17 @@ def test_workers_share_cores_and_figures_and_are_replaced(slow_folder: Path, tmp
         server.until(lambda: len(answered()) == 3, patience=60)  # not the two minutes that a silent worker is given
         server.until(lambda: waiting(server) == 0)
         assert server.stop() == 0
+
+
+@pytest.mark.slow
+def test_workers_leave_with_their_parent(slow_folder: Path, tmp_path: Path) -> None:
+    with Running(slow_folder, "--workers", 2, log=tmp_path / "log") as server:
+        children = psutil.Process(server.process.pid).children()
+        server.process.kill()
+        _, alive = psutil.wait_procs(children, timeout=PATIENCE)
+        assert not alive
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{server.url}/health")
 
 
 @pytest.mark.slow

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import errno
 import math
+import multiprocessing
 import os
 import signal
 import socket
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -83,7 +85,7 @@ def _several(settings: ServingSettings, listener: socket.socket, prepare: Callab
     load_tokenizer(folder, load_config(folder))
     with tempfile.TemporaryDirectory(prefix="budgetformer-metrics-") as shared:
         os.environ[SHARED_METRICS] = shared
-        config = _config(settings, partial(make_app, settings, prepare), factory=True, workers=settings.workers)
+        config = _config(settings, partial(_worker_app, settings, prepare), factory=True, workers=settings.workers)
         _Workers(config, sockets=[listener]).run()
 
 
@@ -111,6 +113,19 @@ class _Workers(Multiprocess):
     def _hang_up(self) -> None:
         for process in self.processes:
             process.child_conn.close()  # the worker has its own; closing twice does nothing
+
+
+def _worker_app(settings: ServingSettings, prepare: Callable[[], None]) -> Any:
+    threading.Thread(target=_leave_with_parent, name="parent", daemon=True).start()
+    return make_app(settings, prepare)
+
+
+def _leave_with_parent() -> None:
+    """Stop in order when the parent is gone (killed, say): it could neither replace this worker nor free the port."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def make_app(settings: ServingSettings, prepare: Callable[[], None]) -> Any:
