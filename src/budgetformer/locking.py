@@ -14,13 +14,17 @@ except ImportError:  # not on Windows
     fcntl = None  # type: ignore[assignment]
 
 
+class HeldError(ValueError):
+    """Another process writes there."""
+
+
 STEP = 0.2
 """Seconds between two tries."""
 
 
 @contextmanager
 def alone_in(path: Path, *, patience: float = 0.0) -> Iterator[None]:
-    """Hold a file or folder for the block. Raises ValueError when another process holds it for ``patience`` seconds on.
+    """Hold a file or folder for the block. Raises HeldError when another process holds it for ``patience`` seconds on.
 
     Where the system or its file system knows no such locks, nothing is held and nothing refused.
     """
@@ -32,7 +36,7 @@ def alone_in(path: Path, *, patience: float = 0.0) -> Iterator[None]:
         until = time.monotonic() + patience
         while not _held(handle):
             if time.monotonic() >= until:
-                raise ValueError(f"{path}: another run is writing there; wait for it, or give another place")
+                raise HeldError(f"{path}: another run is writing there; wait for it, or give another place")
             time.sleep(STEP)
         yield
     finally:

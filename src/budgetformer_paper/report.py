@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from .setting import origin, setting_table
 from .summary import Summary, summaries
 from .tables import TITLES, of_scale, tables
 
-CONTROLLED = "controlled.jsonl"
+CONTROLLED, MARKDOWN = "controlled.jsonl", "report.md"
 PICTURE = re.compile(r"\]\((picture-\d+\.png)\)")
 """What a page calls its pictures."""
 TITLE = "arXiv 2604.22583, reproduced"
@@ -96,27 +97,34 @@ def write(rows: Sequence[dict[str, Any]], output: Path) -> Report:
     sections = _sections(summaries(rows), rows, whole=True)
     if not sections:
         raise ValueError("there are no rows of reproduced experiments: run budgetformer reproduce table2 first")
-    markdown, page = output / "report.md", output / "report.html"
+    markdown, page = output / MARKDOWN, output / "report.html"
     for file in (markdown, page):
         if file.is_dir():
             raise ValueError(f"{file} is a folder, and a file of that name is to be written: give another --output")
     output.mkdir(parents=True, exist_ok=True)
-    before = set(PICTURE.findall(markdown.read_text(encoding="utf-8"))) if markdown.is_file() else set()
+    before = set(PICTURE.findall(markdown.read_text("utf-8", errors="replace"))) if markdown.is_file() else set()
+    with tempfile.TemporaryDirectory(dir=output, prefix=".report-") as aside:
+        text = _drawn(sections, Path(aside))
+        for file in sorted(Path(aside).iterdir(), key=lambda file: file.name == markdown.name):  # the page last
+            file.replace(output / file.name)
+    for name in before - set(PICTURE.findall(text)):
+        (output / name).unlink(missing_ok=True)
+    html = write_report(page, title=TITLE, intro=list(INTRO), sections=sections)
+    return Report(markdown=markdown, html=html)
+
+
+def _drawn(sections: Sequence[Section], folder: Path) -> str:
+    """The text of report.md, once it and its pictures lie in the folder."""
     parts, number = [f"# {TITLE}", *INTRO], 0
     for section in sections:
         parts += [f"## {markdown_escaped(section.title)}", *map(markdown_escaped, section.texts)]
         parts += [table.to_markdown() for table in section.tables]
         for picture in section.pictures:
             number += 1
-            parts.append(_saved(picture, output / f"picture-{number}.png"))
+            parts.append(_saved(picture, folder / f"picture-{number}.png"))
     text = "\n\n".join(parts) + "\n"
-    aside = markdown.with_suffix(".partial")
-    aside.write_text(text, encoding="utf-8")
-    aside.replace(markdown)
-    for name in before - set(PICTURE.findall(text)):
-        (output / name).unlink(missing_ok=True)
-    html = write_report(page, title=TITLE, intro=list(INTRO), sections=sections)
-    return Report(markdown=markdown, html=html)
+    (folder / MARKDOWN).write_text(text, encoding="utf-8")
+    return text
 
 
 def _saved(picture: Picture, file: Path) -> str:

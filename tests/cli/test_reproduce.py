@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
 from budgetformer.cli import reproduce as command
+from budgetformer.cli.reproduce_places import check_places
 from budgetformer.data.registry import SOURCES
 from budgetformer.reporting.results import append_row, read_rows
 from budgetformer_paper import run as runs
@@ -90,6 +92,27 @@ def test_mistakes_are_one_line_and_write_nothing(
     monkeypatch.chdir(tmp_path)
     assert said in here.mistake("reproduce", *arguments)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_places_without_permission_are_named_and_a_file_that_may_be_written_is_taken(tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    (rows := folder / "rows.jsonl").touch()
+    rows.chmod(0o444)
+    with pytest.raises(ValueError, match="--results: no permission to read and write"):
+        check_places(rows, tmp_path / "work", None)
+    rows.chmod(0o644)
+    folder.chmod(0o555)
+    try:
+        check_places(rows, tmp_path / "work", None)
+        with pytest.raises(ValueError, match="--results: no permission to write in"):
+            check_places(folder / "others.jsonl", tmp_path / "work", None)
+        folder.chmod(0)
+        with pytest.raises(ValueError, match="--work: no permission to write in"):
+            check_places(tmp_path / "rows.jsonl", folder / "below" / "work", None)
+    finally:
+        folder.chmod(0o755)
 
 
 def test_under_a_launcher_of_several_processes_one_line_is_said(

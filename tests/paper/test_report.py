@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 
 from budgetformer.reporting.results import append_row
 from budgetformer_paper.claims import verdicts
@@ -361,6 +363,31 @@ def test_the_page_says_what_was_trained_and_where() -> None:
     assert setting_table(summaries([row(table2_tfidf("imdb"), 0.8)]), "cpu") is None
 
 
+def test_a_page_that_cannot_be_finished_leaves_the_one_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "out"
+    curves = {
+        "training": [{"epoch": 0.5, "mean_budget": 0.6}],
+        "validation": [{"epoch": 1.0, "eval_mean_budget": 0.4, "eval_accuracy": 0.8}],
+    }
+    config = {"training": SCALES["cpu"](figure1("snli")).settings()}
+    more = {"curves": curves, "config": config, "rows": {"classes": 2, "validated_on": "some rows"}}
+    write([row(figure1("snli"), 0.8, **more)], out)
+    before = {file.name: file.read_bytes() for file in out.iterdir()}
+    save, saved = Figure.savefig, []
+
+    def full(figure: Figure, file: Path, **options: Any) -> None:
+        save(figure, file, **options)
+        saved.append(file)
+        if len(saved) > 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Figure, "savefig", full)
+    curves["training"].append({"epoch": 1.0, "mean_budget": 0.4})
+    with pytest.raises(OSError, match="No space left"):
+        write([row(figure1("snli"), 0.8, **more), row(figure1("imdb"), 0.8, **more)], out)
+    assert {file.name: file.read_bytes() for file in out.iterdir()} == before
+
+
 def test_pictures_of_an_earlier_page_go_and_other_files_stay(tmp_path: Path) -> None:
     out = tmp_path / "out"
     curves = {
@@ -373,6 +400,8 @@ def test_pictures_of_an_earlier_page_go_and_other_files_stay(tmp_path: Path) -> 
     write([figure], out)
     (out / "picture-9.png").write_bytes(b"another's")
     assert (out / "picture-1.png").is_file()
+    write([row(table2_transformer("imdb"), 0.8)], out)
+    (out / "report.md").write_bytes(b"\xff![](picture-1.png)")
     write([row(table2_transformer("imdb"), 0.8)], out)
     assert sorted(path.name for path in out.iterdir()) == ["picture-9.png", "report.html", "report.md"]
     found = {verdict.claim: verdict.answer for verdict in verdicts(summaries([figure]))}

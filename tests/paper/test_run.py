@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from budgetformer.locking import alone_in
 from budgetformer.reporting.results import append_row, read_rows
 from budgetformer.training import NonFiniteError
 from budgetformer_paper import run as runs
@@ -334,6 +335,33 @@ def test_a_model_of_other_rows_is_not_asked(running: Running, tmp_path: Path) ->
     assert (outcome.written, outcome.mistakes) == (0, 1)
     assert "was trained on other rows than" in outcome.failed[0][1]
     assert not running.results.exists()
+
+
+def test_a_training_is_not_gone_on_with_on_other_rows(running: Running) -> None:
+    (recipe,) = smoked(table2_budgetformer("imdb"))
+    assert recipe.training is not None
+    recipe = replace(recipe, training=replace(recipe.training, epochs=2000))
+    short = replace(running, time_limit=1.5)
+    assert reproduce([recipe], seeds=1, running=short).left == 1
+    assert running.data_folder is not None
+    source = running.data_folder / "imdb" / "train.jsonl"
+    source.write_text(source.read_text(encoding="utf-8").replace("river", "bank"), encoding="utf-8")
+    outcome = reproduce([recipe], seeds=1, running=short)
+    folder = model_folder(recipe, 0, running)
+    assert (len(outcome.failed), outcome.mistakes) == (1, 1)
+    assert f"the training in {folder} was begun on other rows than" in outcome.failed[0][1]
+    shutil.rmtree(folder)
+    assert reproduce([recipe], seeds=1, running=short).left == 1
+
+
+def test_a_training_that_another_run_holds_is_left_as_it_is(running: Running) -> None:
+    (recipe,) = smoked(table2_budgetformer("imdb"))
+    folder = model_folder(recipe, 0, running)
+    (folder / "checkpoints").mkdir(parents=True)
+    with alone_in(folder):
+        outcome = reproduce([recipe], seeds=1, running=running)
+    assert "another run is writing there" in outcome.failed[0][1]
+    assert list((folder / "checkpoints").iterdir()) == []
 
 
 def test_a_row_of_another_commit_is_not_the_one_that_was_asked_for(running: Running) -> None:

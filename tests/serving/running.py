@@ -99,8 +99,9 @@ class Running:
         return self.process.wait(timeout=PATIENCE)
 
     def lines(self) -> list[dict[str, Any]]:
-        """The log."""
-        return [json.loads(line) for line in self.log.read_text(encoding="utf-8").splitlines()]
+        """The log; before it the command may have said something in words."""
+        lines = self.log.read_text(encoding="utf-8").splitlines()
+        return [json.loads(line) for line in lines if not line.startswith(("warning: ", "note: "))]
 
 
 def strict(response: httpx.Response) -> dict[str, Any]:

@@ -129,8 +129,9 @@ def test_a_late_answer_to_an_earlier_text_is_dropped(served: Running, open_page:
 
     page.route("**/classify", hold_first)
     box = page.get_by_role("textbox", name="Text", exact=True)
-    box.fill(TEXT)
-    page.wait_for_timeout(600)
+    with page.expect_request("**/classify"):
+        box.fill(TEXT)
+    page.wait_for_timeout(100)
     assert len(held) == 1
     box.fill(OTHER)
     article = answered(page)

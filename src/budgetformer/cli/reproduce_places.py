@@ -13,18 +13,29 @@ _REVISION = re.compile(r"\w[\w./-]*", re.ASCII)  # a commit, or a branch or tag 
 
 def check_places(results: Path, work: Path, budgets: Path | None) -> None:
     """Refuse places where nothing can be written, before any work."""
-    if results.is_dir():
+    if os.path.isdir(results):  # unlike Path.is_dir, False where nobody may look
         raise ValueError(f"--results {results} is a folder; give a file of rows")
-    if results.exists() and not results.is_file():
+    if os.path.exists(results) and not os.path.isfile(results):
         raise ValueError(f"--results {results} is not an ordinary file; give another name")
-    for option, folder in (("--results", results.parent), ("--work", work), ("--budgets", budgets)):
-        there = folder
-        while there is not None and not there.exists() and there != there.parent:
-            there = there.parent
-        if there is not None and not there.is_dir():
-            raise ValueError(f"{option}: {there} is a file; give a folder")
-        if there is not None and not os.access(there, os.W_OK | os.X_OK):
-            raise ValueError(f"{option}: no permission to write in {there}")
+    if os.path.isfile(results):
+        if not os.access(results, os.R_OK | os.W_OK):
+            raise ValueError(f"--results: no permission to read and write {results}")
+    else:
+        _check_folder("--results", results.parent)
+    _check_folder("--work", work)
+    if budgets is not None:
+        _check_folder("--budgets", budgets)
+
+
+def _check_folder(option: str, folder: Path) -> None:
+    """Refuse a folder in which no file can be made, or which cannot be made itself."""
+    there = folder
+    while not os.path.exists(there) and there != there.parent:
+        there = there.parent
+    if not os.path.isdir(there):
+        raise ValueError(f"{option}: {there} is a file; give a folder")
+    if not os.access(there, os.W_OK | os.X_OK):
+        raise ValueError(f"{option}: no permission to write in {there}")
 
 
 def chosen_revisions(given: Sequence[str] | None, data_folder: Path | None) -> dict[str, str]:

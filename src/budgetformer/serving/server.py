@@ -105,6 +105,7 @@ class _Workers(Multiprocess):
         from prometheus_client.multiprocess import mark_process_dead
 
         before = {process.pid for process in self.processes}
+        self._hang_up()  # one that a signal added has not been asked yet
         super().keep_subprocess_alive()
         self._hang_up()
         for gone in before - {process.pid for process in self.processes}:
