@@ -76,6 +76,7 @@ class Classifier:
         device: str = "auto",
         precision: str = "float32",
         execution: str = "auto",
+        max_length: int | None = None,
         **options: Any,
     ) -> Classifier:
         """Load a model folder without network.
@@ -84,6 +85,7 @@ class Classifier:
             device: "auto" (a GPU when there is one), "cpu", "cuda", "cuda:1", …
             precision: "float32", "bf16", "int8" (CPU) or "auto", the fastest here (``self.precision`` says which).
             execution: "auto", "reference", "packed" or "cuda".
+            max_length: tokens that texts are cut to, in place of the model's own limit; at most its positions.
             options: ``batch_tokens`` (padded tokens per batch), ``window`` (inputs sorted together), ``ahead`` (read
                 and tokenise the next window while this one is computed; by default on a GPU, since on a CPU both want
                 the same cores), ``workers`` (batches that are computed at a time, each on its share of torch's threads;
@@ -95,6 +97,9 @@ class Classifier:
         check_precision(precision)
         config = load_config(folder)
         tokenizer = load_tokenizer(folder, config)
+        if max_length is not None:
+            _check_length(max_length, config, tokenizer)
+            config.model_max_length = tokenizer.model_max_length = max_length
         model = load_weights(folder, config)
         model.to(device=torch.device(pick_device(device)), dtype=torch.float32)
         chosen = apply_precision(model.eval(), precision, execution=execution)
@@ -264,6 +269,12 @@ def load_weights(folder: Path, config: BudgetFormerConfig) -> BudgetFormerForSeq
 
 def _other_number(asked: Request, got: str) -> str:
     return f"the list of budgets is for {asked.inputs} inputs, got {got}; give one number or None for each input"
+
+
+def _check_length(max_length: int, config: BudgetFormerConfig, tokenizer: Any) -> None:
+    least, most = tokenizer.num_special_tokens_to_add(pair=False) + 1, config.max_position_embeddings
+    if not least <= max_length <= most:
+        raise ValueError(f"max_length must be between {least} and {most}, the model's positions, got {max_length}")
 
 
 def pick_device(name: str | torch.device) -> str:

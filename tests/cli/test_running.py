@@ -1,4 +1,4 @@
-"""``--batch-tokens`` and ``--threads`` of the commands that answer texts."""
+"""``--batch-tokens``, ``--threads`` and ``--max-length`` of the commands that answer texts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from budgetformer import Classifier
+from budgetformer import BudgetFormerConfig, Classifier
 from budgetformer.cli.running import Running
 from budgetformer.serving.settings import usable_cores
 
@@ -85,6 +85,27 @@ def test_numbers_that_cannot_be_are_refused(
     here: Here, model: Path, data: Path, command: str, options: list[str], words: str
 ) -> None:
     assert words in here.mistake(*arguments(command, model, data), *options)
+
+
+def test_texts_are_cut_where_it_is_asked(here: Here, model: Path, tmp_path: Path) -> None:
+    data, figures = tmp_path / "long.csv", tmp_path / "figures.json"
+    positions = BudgetFormerConfig.from_pretrained(model).max_position_embeddings
+    data.write_text("text,label\n" + f"{'good ' * positions},{Classifier.from_pretrained(model).labels[0]}\n" * 6)
+    costs = []
+    for length in (4, positions):
+        for command in ("evaluate", "bench", "curve"):
+            given = [*arguments(command, model, data), "--max-length", length, "--json", figures]
+            assert here(*given).code == 0
+            found = json.loads(figures.read_text(encoding="utf-8"))
+            if command != "curve":
+                assert found["max_length"] == length
+                costs.append(found["macs"] if command == "evaluate" else found["rows"][0]["macs"])
+    assert costs[0] == costs[1] < costs[2] == costs[3]
+    for length in (1, 2, positions + 1):
+        message = here.mistake(*arguments("bench", model, data), "--max-length", length)
+        assert f"max_length must be between 3 and {positions}, the model's positions, got {length}" in message
+    message = here.mistake(*arguments("curve", model, data), "--max-length", 4, "--card")
+    assert "--max-length has no effect with --card" in message
 
 
 @pytest.mark.parametrize(("option", "words"), [("--batch-tokens", "with --engine ray"), ("--threads", "--cpus-per")])

@@ -120,6 +120,7 @@ def run(
     device: o.Device = "auto",
     batch_tokens: o.BatchTokens = None,
     threads: o.Threads = None,
+    max_length: o.CutAt = None,
 ) -> None:
     if figure is not None and figure.suffix.lower() not in PICTURES:
         raise ValueError(f"--figure {figure}: a picture is written as {', '.join(PICTURES)}; choose one of these")
@@ -128,13 +129,15 @@ def run(
     o.require_points(target_accuracy_drop)
     from .running import Running
 
-    running = Running(batch_tokens=batch_tokens, threads=threads)
+    running = Running(batch_tokens=batch_tokens, threads=threads, max_length=max_length)
     formats = list(dict.fromkeys(precision or ["float32"]))
     if curve:
         of_speed = {"--rounds": rounds, "--batch-size": batch_size, "--against": against}
         o.refuse(of_speed | {"--latency-texts": latency_texts}, "with --curve, which measures accuracy")
         if len(formats) > 1:
             raise ValueError(f"--curve takes one --precision, got {', '.join(formats)}")
+        if card or set_default:
+            o.refuse({"--max-length": max_length}, "with --card or --set-default, which describe the model as it is")
         if target_accuracy_drop is None:
             o.refuse({"--set-default": set_default}, "without --target-accuracy-drop, which chooses the budget")
     else:
@@ -206,9 +209,10 @@ def run(
     classifiers = {
         p: load_classifier(folder, device=device, precision=p, execution="auto", running=running) for p in wanted
     }
+    config = next(iter(classifiers.values())).config
     texts = texts_of(
         data,
-        config=next(iter(classifiers.values())).config,
+        config=config,
         asked=asked,
         reading=reading,
         split=split,
@@ -222,7 +226,10 @@ def run(
     for line in (*result.notes, *(f"{name}: not measured. {why}" for name, why in result.skipped.items())):
         print(line)
     if json_file is not None:
-        write_json(json_file, {"model": str(folder), "data": data} | asdict(result) | environment())
+        write_json(
+            json_file,
+            {"model": str(folder), "data": data, "max_length": config.text_limit} | asdict(result) | environment(),
+        )
         print(f"figures: {json_file}")
     if figure is not None:
         write_figure(figure, bench_figure(result))

@@ -60,6 +60,7 @@ def run(
     device: o.Device = "auto",
     batch_tokens: o.BatchTokens = None,
     threads: o.Threads = None,
+    max_length: o.CutAt = None,
     agreement: Annotated[
         bool,
         typer.Option(
@@ -77,7 +78,7 @@ def run(
     o.require_share(budget, max_budget)
     from .running import Running
 
-    running = Running(batch_tokens=batch_tokens, threads=threads)
+    running = Running(batch_tokens=batch_tokens, threads=threads, max_length=max_length)
     o.require_energy(energy, watts=watts, grid_intensity=grid_intensity, region=region)
     from ..metering.grid import grid
     from .early import check_inputs
@@ -127,6 +128,7 @@ def run(
         compared = compare(classifier, plain, rows.dataset, **request, progress=True)
     seen = seen_in_training(folder, data, split=split)
     figures = measured.figures | {"agreement": compared, "data": rows.source, "seen_in_training": seen}
+    figures["max_length"] = classifier.config.text_limit
     exact = classifier.precision.name == "float32"
     figures["accuracy_float32"] = measured.figures["accuracy"] if exact else (compared or {}).get("accuracy_float32")
     figures |= paper_figures(classifier, measured.figures)

@@ -160,6 +160,15 @@ BatchTokens = Annotated[
         "--batch-tokens", metavar="N", rich_help_panel=RUNNING, help="Padded tokens in a batch at most. Default: 4096."
     ),
 ]
+CutAt = Annotated[
+    int | None,
+    typer.Option(
+        "--max-length",
+        metavar="N",
+        rich_help_panel=RUNNING,
+        help="Cut texts to N tokens, up to the model's positions. Default: as in its training.",
+    ),
+]
 Threads = Annotated[
     int | None,
     typer.Option(

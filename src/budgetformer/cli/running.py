@@ -1,4 +1,4 @@
-"""How much of the machine a command takes: tokens in a batch, and threads."""
+"""How a command runs a model: tokens of a text, tokens in a batch, and threads."""
 
 from __future__ import annotations
 
@@ -14,13 +14,16 @@ MOST_THREADS = 4096
 
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    """``batch_tokens`` of a batch at most, and ``threads`` of torch and the tokenizer; None leaves the defaults.
+    """``batch_tokens`` of a batch at most, ``threads`` of torch and the tokenizer, ``max_length`` of a text in tokens.
+
+    None leaves the defaults.
 
     ValueError names the option and a value that cannot be.
     """
 
     batch_tokens: int | None = None
     threads: int | None = None
+    max_length: int | None = None
 
     def __post_init__(self) -> None:
         if self.batch_tokens is not None and self.batch_tokens < 1:
@@ -39,4 +42,5 @@ class Running:
                 warn(f"--threads {self.threads} is more than the {usable_cores()} cores here, which makes it slower")
             torch.set_num_threads(self.threads)
             os.environ["RAYON_NUM_THREADS"] = str(self.threads)  # of the tokenizer, read at its first use
-        return {} if self.batch_tokens is None else {"batch_tokens": self.batch_tokens}
+        given = {"batch_tokens": self.batch_tokens, "max_length": self.max_length}
+        return {name: value for name, value in given.items() if value is not None}
