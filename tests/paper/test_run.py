@@ -31,6 +31,8 @@ from budgetformer_paper.recipes import (
 from budgetformer_paper.run import Running, model_folder, plan, reproduce
 from budgetformer_paper.scales import smoke
 
+from .test_report import row as row_of
+
 FIELDS = {"recipe", "scale", "config", "seed", "commit", "cpu", "torch", "accuracy", "interval", "macro_f1", "rows"}
 MODEL = {"mean_heads", "heads_per_layer", "effective_heads_per_layer", "macs", "macs_dense", "paper_macs"}
 MODEL |= {
@@ -124,9 +126,7 @@ def test_finished_rows_are_skipped_and_further_seeds_are_added(running: Running)
 
 def test_a_changed_recipe_is_run_anew(running: Running) -> None:
     (recipe,) = smoked(table2_budgetformer("imdb"))
-    told = {"experiment": "table2", "what": recipe.what, "data": "imdb", "printed": {}}
-    named = {"recipe": recipe.label, "scale": "smoke", "seed": 0, "digest": recipe.row_digest()}
-    append_row(running.results, told | named)
+    append_row(running.results, row_of(table2_budgetformer("imdb"), 0.5, scale="smoke"))
     assert [row.done for row in plan([recipe], seeds=1, running=running)] == [True]
     assert [row.done for row in plan([with_config(recipe, gamma=1.0)], seeds=1, running=running)] == [False]
 
