@@ -21,26 +21,14 @@ from budgetformer.training.sharding import check_sharding
 
 from .cost import measure_cost
 from .measure import Measured, measure, measure_tfidf, with_seed
+from .planning import Planned, plan
 from .processes import ProcessFailed
 from .recipe import Recipe
-from .row_checks import read_checked
 from .rows import Drawn, draw, missing_data, said_missing
 from .running import Running
-from .scales import expected_seconds
 from .trained import check_pretrained, check_trained_on, is_trained, model_folder, train, training_figures
 
 __all__ = ["Outcome", "Planned", "Running", "in_words", "model_folder", "plan", "reproduce", "run_row"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Planned:
-    """One row to come: recipe, seed, whether it is there already, whether it trains, and about how long it takes."""
-
-    recipe: Recipe
-    seed: int
-    done: bool
-    trains: bool
-    seconds: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,46 +43,6 @@ class Outcome:
     left: int = 0
     no_budgets: int = 0
     mistakes: int = 0
-
-
-def plan(recipes: Iterable[Recipe], *, seeds: int, running: Running) -> list[Planned]:
-    """All rows in order, seed by seed; a model that several rows share is trained for the first of them.
-
-    The expected time is that of the row with another seed where there is one.
-
-    Raises ValueError for seeds below 1 or results that cannot be read.
-    """
-    if seeds < 1:
-        raise ValueError(f"seeds must be at least 1, got {seeds}")
-    rows = read_checked(running.results) if running.results.is_file() else []
-    there = {(row["recipe"], row["scale"], row["seed"], row["digest"]) for row in rows if _counts(row, running)}
-    took = {
-        (row["recipe"], row["scale"], row["digest"]): max(row["seconds"], row.get("training_seconds") or 0)
-        for row in rows
-        if {"recipe", "digest"} <= set(row) and row.get("seconds") is not None
-    }
-    trained: set[Path] = set()
-    planned = []
-    for seed in range(seeds):
-        for recipe in recipes:
-            done = (recipe.label, recipe.scale, seed, recipe.row_digest()) in there
-            folders = {model_folder(needed, seed, running): needed for needed in recipe.trainings()}
-            missing = [] if done else [f for f in folders if f not in trained and not is_trained(f)]
-            guess = sum(expected_seconds(needed, train=f in missing) for f, needed in folders.items())
-            measured = took.get((recipe.label, recipe.scale, recipe.row_digest()))
-            expected = guess or expected_seconds(recipe) if measured is None else measured
-            seconds = 0.0 if done else expected
-            trained |= set(missing)
-            planned.append(Planned(recipe=recipe, seed=seed, done=done, trains=bool(missing), seconds=seconds))
-    return planned
-
-
-def _counts(row: dict[str, Any], running: Running) -> bool:
-    """Whether a row is one of ``reproduce``, and of the commit that was asked for where one was."""
-    if not {"recipe", "digest"} <= set(row):
-        return False
-    asked = running.revisions.get(row["data"])
-    return asked is None or (row.get("rows") or {}).get("revision") == asked
 
 
 def reproduce(recipes: Iterable[Recipe], *, seeds: int, running: Running) -> Outcome:
