@@ -125,7 +125,8 @@ def draw_curves(curves: dict[str, Any], *, s_min: float, s_max: float) -> Figure
 def draw_difficulty(criteria: dict[str, dict[str, Any]]) -> Figure:
     """Box plots of the groups of each criterion, on one axis of budgets; groups without rows are left out."""
     figure = new_figure(3.4)
-    for axes, (criterion, groups) in zip(figure.subplots(1, len(criteria), sharey=True), criteria.items(), strict=True):
+    panels = figure.subplots(1, len(criteria), sharey=True, squeeze=False)[0]
+    for axes, (criterion, groups) in zip(panels, criteria.items(), strict=True):
         known = {name: group for name, group in groups.items() if group["rows"]}
         boxes = [
             dict(zip(("whislo", "q1", "med", "q3", "whishi"), group["quantiles"], strict=True))

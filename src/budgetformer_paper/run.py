@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import os
 import sys
 import time
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -19,82 +19,33 @@ from budgetformer.reporting.results import append_row, environment
 from budgetformer.training import Interrupted, TimeOver
 from budgetformer.training.sharding import check_sharding
 
+from .budget_files import keep_budgets, lacks_budgets
 from .cost import measure_cost
-from .measure import Measured, measure, measure_tfidf, with_seed
-from .processes import ProcessFailed
+from .measure import measure, measure_tfidf, with_seed
+from .planning import Planned, plan
+from .processes import Processes, ProcessFailed
 from .recipe import Recipe
-from .row_checks import read_checked
 from .rows import Drawn, draw, missing_data, said_missing
 from .running import Running
-from .scales import expected_seconds
 from .trained import check_pretrained, check_trained_on, is_trained, model_folder, train, training_figures
 
 __all__ = ["Outcome", "Planned", "Running", "in_words", "model_folder", "plan", "reproduce", "run_row"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Planned:
-    """One row to come: recipe, seed, whether it is there already, whether it trains, and about how long it takes."""
-
-    recipe: Recipe
-    seed: int
-    done: bool
-    trains: bool
-    seconds: float
-
-
-@dataclass(frozen=True, kw_only=True)
 class Outcome:
     """Rows that were written, rows that were there before, what failed with its reason, and the rows that are ``left``
     because the time was over. ``no_budgets``: rows that were there, and whose models are no more, so that no budgets
-    could be written. ``mistakes``: how many failed for their data or a model of other rows."""
+    could be written. ``budgets_left``: rows that were there, whose budgets are left because the time was over.
+    ``mistakes``: how many failed for their data or a model of other rows."""
 
     written: int
     skipped: int
     failed: Sequence[tuple[str, str]]
     left: int = 0
     no_budgets: int = 0
+    budgets_left: int = 0
     mistakes: int = 0
-
-
-def plan(recipes: Iterable[Recipe], *, seeds: int, running: Running) -> list[Planned]:
-    """All rows in order, seed by seed; a model that several rows share is trained for the first of them.
-
-    The expected time is that of the row with another seed where there is one.
-
-    Raises ValueError for seeds below 1 or results that cannot be read.
-    """
-    if seeds < 1:
-        raise ValueError(f"seeds must be at least 1, got {seeds}")
-    rows = read_checked(running.results) if running.results.is_file() else []
-    there = {(row["recipe"], row["scale"], row["seed"], row["digest"]) for row in rows if _counts(row, running)}
-    took = {
-        (row["recipe"], row["scale"], row["digest"]): max(row["seconds"], row.get("training_seconds") or 0)
-        for row in rows
-        if {"recipe", "digest"} <= set(row) and row.get("seconds") is not None
-    }
-    trained: set[Path] = set()
-    planned = []
-    for seed in range(seeds):
-        for recipe in recipes:
-            done = (recipe.label, recipe.scale, seed, recipe.row_digest()) in there
-            folders = {model_folder(needed, seed, running): needed for needed in recipe.trainings()}
-            missing = [] if done else [f for f in folders if f not in trained and not is_trained(f)]
-            guess = sum(expected_seconds(needed, train=f in missing) for f, needed in folders.items())
-            measured = took.get((recipe.label, recipe.scale, recipe.row_digest()))
-            expected = guess or expected_seconds(recipe) if measured is None else measured
-            seconds = 0.0 if done else expected
-            trained |= set(missing)
-            planned.append(Planned(recipe=recipe, seed=seed, done=done, trains=bool(missing), seconds=seconds))
-    return planned
-
-
-def _counts(row: dict[str, Any], running: Running) -> bool:
-    """Whether a row is one of ``reproduce``, and of the commit that was asked for where one was."""
-    if not {"recipe", "digest"} <= set(row):
-        return False
-    asked = running.revisions.get(row["data"])
-    return asked is None or (row.get("rows") or {}).get("revision") == asked
 
 
 def reproduce(recipes: Iterable[Recipe], *, seeds: int, running: Running) -> Outcome:
@@ -131,36 +82,77 @@ def _reproduce(recipes: list[Recipe], *, seeds: int, running: Running, deadline:
     if missing and set(missing) >= {row.recipe.data.name for row in waiting}:
         raise DataError(said_missing(missing))
     whole, finished = sum(row.seconds for row in waiting), 0.0
-    written, mistakes, failed = 0, 0, list[tuple[str, str]]()
+    written, failures = 0, _Failures(processes)
     for number, row in enumerate(waiting, start=1):
-        if processes.first(lambda: deadline is not None and time.monotonic() >= deadline):
+        if _over(deadline, processes):
             break
         name = f"{row.recipe.label}, seed {row.seed}"
         _say(running, f"[{number}/{len(waiting)}] {name}; about {in_words(whole - finished)} to go")
         try:
-            if row.recipe.data.name in missing and not row.recipe.ask.cost:
-                raise DataError(said_missing({row.recipe.data.name: missing[row.recipe.data.name]}))
-            run_row(row.recipe, seed=row.seed, running=running, deadline=deadline)
-            written += 1
+            with failures.noted(name):
+                if row.recipe.data.name in missing and not row.recipe.ask.cost:
+                    raise DataError(said_missing({row.recipe.data.name: missing[row.recipe.data.name]}))
+                run_row(row.recipe, seed=row.seed, running=running, deadline=deadline)
+                written += 1
         except TimeOver:
             break
+        finished += row.seconds
+    left = len(waiting) - written - len(failures.failed)
+    no_budgets, budgets_left = _budgets_of_old([row for row in planned if row.done], running, deadline, failures)
+    return Outcome(
+        written=written,
+        skipped=sum(row.done for row in planned),
+        failed=failures.failed,
+        left=left,
+        no_budgets=no_budgets,
+        budgets_left=budgets_left,
+        mistakes=failures.mistakes,
+    )
+
+
+class _Failures:
+    """What failed, with its reason, and how much of it for the data or a model of other rows."""
+
+    def __init__(self, processes: Processes) -> None:
+        self.processes = processes
+        self.failed: list[tuple[str, str]] = []
+        self.mistakes = 0
+
+    @contextmanager
+    def noted(self, name: str) -> Iterator[None]:
+        """Whatever fails in the block is said and noted; a stop and what ends all processes is passed on."""
+        try:
+            yield
         except (Interrupted, ProcessFailed):
             raise
         except Exception as error:
-            mistakes += isinstance(error, DataError)
-            failed.append((name, _reason(error)))
-            if processes.is_first:
-                print(f"failed: {name}: {failed[-1][1]}", file=sys.stderr)
-        finished += row.seconds
-    there = [row for row in planned if row.done]
-    return Outcome(
-        written=written,
-        skipped=len(there),
-        failed=failed,
-        left=len(waiting) - written - len(failed),
-        no_budgets=processes.first(lambda: sum(not _keep_budgets_of(row, running) for row in there)),
-        mistakes=mistakes,
+            self.mistakes += isinstance(error, DataError)
+            self.failed.append((name, _reason(error)))
+            if self.processes.is_first:
+                print(f"failed: {name}: {self.failed[-1][1]}", file=sys.stderr)
+
+
+def _over(deadline: float | None, processes: Processes) -> bool:
+    """Whether the time is over, as the first process sees it."""
+    return processes.first(lambda: deadline is not None and time.monotonic() >= deadline)
+
+
+def _budgets_of_old(
+    there: list[Planned], running: Running, deadline: float | None, failures: _Failures
+) -> tuple[int, int]:
+    """Write the budgets of rows that were there before, where they are asked for: how many have no model any more, and
+    how many are left because the time was over. What fails is noted, row by row."""
+    processes, gone = running.processes, 0
+    lacking = processes.first(
+        lambda: [place for place, row in enumerate(there) if lacks_budgets(row.recipe, row.seed, running)]
     )
+    for tried, place in enumerate(lacking):
+        if _over(deadline, processes):
+            return gone, len(lacking) - tried
+        row = there[place]
+        with failures.noted(f"budgets of {row.recipe.label}, seed {row.seed}"):
+            gone += not processes.first(partial(_write_budgets_of, row, running))
+    return gone, 0
 
 
 def run_row(recipe: Recipe, *, seed: int, running: Running, deadline: float | None = None) -> None:
@@ -232,7 +224,7 @@ def _figures(
         return rows | measure_tfidf(drawn, seed=seed).figures
     keep = running.keep_budgets is not None
     measured = measure(recipe, folders, drawn, seed=seed, device=running.device, quiet=running.quiet, answers=keep)
-    _keep_budgets(recipe, seed, measured, running)
+    keep_budgets(recipe, seed, measured, running)
     return rows | measured.figures | training_figures(folders[0])
 
 
@@ -252,32 +244,9 @@ def in_words(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
-def _keep_budgets(recipe: Recipe, seed: int, measured: Measured, running: Running) -> None:
-    if running.keep_budgets is None or measured.budgets_RL is None:
-        return
-    file = _budgets_file(recipe, seed, running.keep_budgets)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    layers = [f"layer{i}" for i in range(measured.budgets_RL.shape[1])]
-    aside = file.with_name(f"{file.name}.partial")
-    with aside.open("w", encoding="utf-8", newline="") as opened:
-        writer = csv.writer(opened, lineterminator="\n")
-        writer.writerow(["row", "label", "predicted", "correct", *layers])
-        for (number, label, predicted), budget_L in zip(measured.answers, measured.budgets_RL, strict=True):
-            writer.writerow([number, label, predicted, int(label == predicted), *(f"{s:.5f}" for s in budget_L)])
-    aside.replace(file)
-
-
-def _budgets_file(recipe: Recipe, seed: int, folder: Path) -> Path:
-    return folder / f"{recipe.label.replace('/', '-')}-{recipe.scale}-seed{seed}.csv"
-
-
-def _keep_budgets_of(row: Planned, running: Running) -> bool:
-    """Write the budgets of a row that was there before, where they are asked for and its model is still there."""
-    recipe, training = row.recipe, row.recipe.training
-    if running.keep_budgets is None or training is None or not training.config.get("budgeted", True) or recipe.ask.cost:
-        return True
-    if _budgets_file(recipe, row.seed, running.keep_budgets).is_file():
-        return True
+def _write_budgets_of(row: Planned, running: Running) -> bool:
+    """The budgets of a row that was there before, from its model; False when that is no more."""
+    recipe = row.recipe
     folders = [model_folder(needed, row.seed, running) for needed in recipe.trainings()]
     if not all(map(is_trained, folders)):
         return False

@@ -32,6 +32,8 @@ from budgetformer_paper.recipes import (
 from budgetformer_paper.run import Running, model_folder, plan, reproduce
 from budgetformer_paper.scales import smoke
 
+from .test_report import row as row_of
+
 FIELDS = {"recipe", "scale", "config", "seed", "commit", "cpu", "torch", "accuracy", "interval", "macro_f1", "rows"}
 MODEL = {"mean_heads", "heads_per_layer", "effective_heads_per_layer", "macs", "macs_dense", "paper_macs"}
 MODEL |= {
@@ -125,9 +127,7 @@ def test_finished_rows_are_skipped_and_further_seeds_are_added(running: Running)
 
 def test_a_changed_recipe_is_run_anew(running: Running) -> None:
     (recipe,) = smoked(table2_budgetformer("imdb"))
-    told = {"experiment": "table2", "what": recipe.what, "data": "imdb", "printed": {}}
-    named = {"recipe": recipe.label, "scale": "smoke", "seed": 0, "digest": recipe.row_digest()}
-    append_row(running.results, told | named)
+    append_row(running.results, row_of(table2_budgetformer("imdb"), 0.5, scale="smoke"))
     assert [row.done for row in plan([recipe], seeds=1, running=running)] == [True]
     assert [row.done for row in plan([with_config(recipe, gamma=1.0)], seeds=1, running=running)] == [False]
 
@@ -362,6 +362,34 @@ def test_a_training_that_another_run_holds_is_left_as_it_is(running: Running) ->
         outcome = reproduce([recipe], seeds=1, running=running)
     assert "another run is writing there" in outcome.failed[0][1]
     assert list((folder / "checkpoints").iterdir()) == []
+
+
+def test_budgets_that_cannot_be_written_do_not_end_the_others(
+    running: Running, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad, good, new = smoked(table2_budgetformer("imdb"), table2_budgetformer("ag_news"), table2_tfidf("imdb"))
+    reproduce([bad, good], seeds=1, running=running)
+    notes = model_folder(bad, 0, running) / "measured.json"
+    notes.write_text(json.dumps(json.loads(notes.read_text()) | {"trained_on": "other rows"}))
+    asked = replace(running, keep_budgets=tmp_path / "budgets")
+    outcome = reproduce([bad, good, new], seeds=1, running=asked)
+    assert (outcome.written, outcome.skipped, outcome.left, outcome.mistakes) == (1, 2, 0, 1)
+    ((name, reason),) = outcome.failed
+    assert name == "budgets of table2/imdb/budgetformer, seed 0"
+    assert "was trained on other rows than" in reason
+    assert f"failed: {name}: " in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "budgets").iterdir()] == ["table2-ag_news-budgetformer-smoke-seed0.csv"]
+
+
+def test_no_budgets_of_old_rows_are_begun_when_the_time_is_over(running: Running, tmp_path: Path) -> None:
+    recipes = smoked(table2_budgetformer("imdb"), table2_tfidf("imdb"))
+    reproduce(recipes, seeds=1, running=running)
+    asked = replace(running, keep_budgets=tmp_path / "budgets")
+    outcome = reproduce(recipes, seeds=1, running=replace(asked, time_limit=1e-9))
+    assert (outcome.skipped, outcome.budgets_left, outcome.left, outcome.failed) == (2, 1, 0, [])
+    assert not (tmp_path / "budgets").exists()
+    assert reproduce(recipes, seeds=1, running=asked).budgets_left == 0
+    assert len(list((tmp_path / "budgets").iterdir())) == 1
 
 
 def test_a_row_of_another_commit_is_not_the_one_that_was_asked_for(running: Running) -> None:

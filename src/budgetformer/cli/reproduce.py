@@ -183,6 +183,8 @@ def run(
         print(f"no budgets of {outcome.no_budgets} rows that were there before: their models are not in {work}")
     if outcome.left:
         print(f"the time is over with {outcome.left} rows to do: the same command goes on")
+    if outcome.budgets_left:
+        print(f"the time is over with budgets of {outcome.budgets_left} rows to write: the same command goes on")
     for row, reason in outcome.failed:
         print(f"failed: {row}: {reason}")
     if outcome.failed:
